@@ -154,7 +154,7 @@ _TRANSIENT_FAILURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one or several replies used. `input_tokens` includes cached ones; `cost` is in US dollars, None if unknown."""
+    """What replies used. `input_tokens` includes cached ones; `cost` is in US dollars, None if unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
