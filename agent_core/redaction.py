@@ -1,0 +1,207 @@
+"""The one masker before every sink: known secret values and well-known key shapes become marked masks.
+
+Invariants: pure. A masked stream equals the mask of the whole text, however it was split into chunks; a stream holds
+back only the bytes in which a secret may still begin. Time is linear in the text: every pattern is bounded and can
+start only once per token. Values that are short, plain words, numbers, or places (paths, addresses without
+credentials) are never known secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from urllib.parse import quote
+
+from agent_core.secret_shapes import LONGEST_SHAPE, SHAPE, SHAPE_BEGINNING, may_hold_shape
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_MASK = re.compile(r"<masked:[A-Za-z_][A-Za-z0-9_.-]*>")
+_DOTENV_ENTRY = re.compile(
+    r"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*"""
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\n]*))""",
+    re.MULTILINE | re.DOTALL,
+)
+_PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?[~.]{0,2}/[^@=?]*")
+_LONGEST_PLACE_PART = 24
+_SHORTEST_SECRET = 8
+_LONG_ENOUGH_BY_ITSELF = 16
+_FEWEST_DISTINCT = 5
+_CONTEXT = 16  # bytes before a text that its boundary check may look at
+
+Span = tuple[int, int, bytes]
+"""Where a secret begins and ends, and the mask that takes its place."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret, if its value is worth one."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def holds_mask(text: str) -> bool:
+    """Whether the text contains a mask, so that running or writing it could put the mask in a real secret's place."""
+    return _MASK.search(text) is not None
+
+
+class Masker:
+    """Knows this process's secrets by name and hides them; share one between all sinks of a session."""
+
+    def __init__(self, secrets: Mapping[str, str], provider_keys: Collection[str] = ()) -> None:
+        """Take `secrets` as name to value, and the names among them that are provider keys."""
+        self._secrets = dict(secrets)
+        self._provider_keys = tuple(name for name in self._secrets if name in provider_keys)
+        self._names_by_form = _names_by_form(self._secrets)
+        self._longest = max([LONGEST_SHAPE, *map(len, self._names_by_form)])
+
+    @classmethod
+    def from_sources(cls, environ: Mapping[str, str], dotenv: str = "", provider_keys: Collection[str] = ()) -> Masker:
+        """Collect the known secrets of an environment and of a `.env` file's text.
+
+        `provider_keys` are names of variables; they are secrets whatever their names are, if their values are worth it.
+        """
+        found: dict[str, str] = {}
+        for name, value in [*environ.items(), *_dotenv_entries(dotenv)]:
+            if (name in provider_keys or is_secret_name(name)) and _worth_masking(value):
+                # The same name with another value in `.env` is a second secret.
+                found[name if found.get(name, value) == value else f"{name}.env"] = value
+        return cls(found, provider_keys)
+
+    def mask(self, text: str) -> str:
+        """Return the text with known values as `<masked:NAME>` and well-known key shapes as `<masked:key>`."""
+        data = text.encode("utf-8", "surrogatepass")
+        spans = self.spans(data, 0)
+        return _replaced(data, 0, len(data), spans).decode("utf-8", "surrogatepass") if spans else text
+
+    def stream(self) -> MaskingStream:
+        """Return a masker for one stream of bytes that arrives in chunks."""
+        return MaskingStream(self)
+
+    def secrets_in(self, text: str) -> tuple[str, ...]:
+        """Return the names of the known secrets whose value is in the text; `key` stands for a well-known shape."""
+        data = text.encode("utf-8", "surrogatepass")
+        names = {name for form, name in self._names_by_form.items() if form in data}
+        known = tuple(name for name in self._secrets if name in names)
+        return known or (("key",) if may_hold_shape(data) and SHAPE.search(data) else ())
+
+    def holds_provider_key(self, text: str) -> bool:
+        """Whether a provider key is in the text, as it is or as JSON or an address would write it."""
+        data = text.encode("utf-8", "surrogatepass")
+        return any(form in data for form, name in self._names_by_form.items() if name in self._provider_keys)
+
+    def spans(self, data: bytes, start: int) -> list[Span]:
+        """Return the secrets in `data[start:]`, in order; those that overlap are one."""
+        found = [*self._value_spans(data, start), *_shape_spans(data, start)]
+        merged: list[Span] = []
+        for first, last, mask in sorted(found):
+            if merged and first < merged[-1][1]:
+                begin, end, earlier = merged[-1]
+                merged[-1] = (begin, max(end, last), mask if earlier == b"<masked:key>" else earlier)
+            else:
+                merged.append((first, last, mask))
+        return merged
+
+    def held_from(self, data: bytes, start: int, spans: list[Span]) -> int:
+        """Return where a secret may still begin that the end of `data` cuts off; `len(data)` if nowhere."""
+        shape_ends = [last for _, last, mask in spans if mask == b"<masked:key>" and last < len(data)]
+        earliest = max([start, len(data) - self._longest, *shape_ends[-1:]])
+        beginning = SHAPE_BEGINNING.search(data, earliest)
+        held = beginning.start() if beginning else len(data)
+        for form in self._names_by_form:
+            held = _beginning_of(form, data, max(start, len(data) - len(form) + 1), held)
+        for first, last, _ in spans:
+            if first < held < last:
+                return first
+        return held
+
+    def _value_spans(self, data: bytes, start: int) -> Iterator[Span]:
+        for form, name in self._names_by_form.items():
+            at = data.find(form, start)
+            while at >= 0:
+                yield at, at + len(form), f"<masked:{name}>".encode()
+                at = data.find(form, at + 1)
+
+
+class MaskingStream:
+    """Masks one stream of bytes; what `feed` and `finish` return, put together, is the masked stream."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._before = b""  # the last bytes that were let go, which a boundary check may need
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take the next chunk and return the masked bytes that are safe to emit, perhaps none."""
+        return self._advance(chunk, final=False)
+
+    def finish(self) -> bytes:
+        """Return what was held back, masked; the stream is over."""
+        return self._advance(b"", final=True)
+
+    def _advance(self, chunk: bytes, *, final: bool) -> bytes:
+        data = self._before + self._held + chunk
+        start = len(self._before)
+        spans = self._masker.spans(data, start)
+        end = len(data) if final else self._masker.held_from(data, start, spans)
+        self._before, self._held = data[max(0, end - _CONTEXT) : end], data[end:]
+        return _replaced(data, start, end, spans)
+
+
+def _replaced(data: bytes, start: int, end: int, spans: list[Span]) -> bytes:
+    pieces: list[bytes] = []
+    for first, last, mask in spans:
+        if first >= end:
+            break
+        pieces += (data[start:first], mask)
+        start = last
+    return b"".join([*pieces, data[start:end]])
+
+
+def _shape_spans(data: bytes, start: int) -> Iterator[Span]:
+    if may_hold_shape(data):
+        for match in SHAPE.finditer(data, start):
+            # A shape with a group hides the group alone and leaves what introduces it readable.
+            first, last = match.span(match.lastindex or 0)
+            yield first, last, b"<masked:key>"
+
+
+def _beginning_of(form: bytes, data: bytes, earliest: int, held: int) -> int:
+    """Return the smaller of `held` and the first place from which the rest of `data` begins `form`."""
+    at = data.find(form[:1], earliest, held)
+    while at >= 0:
+        if form.startswith(data[at:]):
+            return at
+        at = data.find(form[:1], at + 1, held)
+    return held
+
+
+def _names_by_form(secrets: Mapping[str, str]) -> dict[bytes, str]:
+    """Return every form in which a secret may be written, with its name; of equal values the first name counts."""
+    forms: dict[bytes, str] = {}
+    for name, value in secrets.items():
+        lines = [line.strip() for line in value.splitlines()] if "\n" in value else []
+        in_json = json.dumps(value)[1:-1]
+        for form in (value, in_json, quote(value, safe=""), *(line for line in lines if _worth_masking(line))):
+            forms.setdefault(form.encode("utf-8", "surrogatepass"), name)
+    return forms
+
+
+def _worth_masking(value: str) -> bool:
+    """Whether a value is long and varied enough to be a secret, and not a number, a word or a place."""
+    value = value.strip()
+    if len(value) < _SHORTEST_SECRET or len(set(value)) < _FEWEST_DISTINCT:
+        return False
+    if _PLACE.fullmatch(value) and all(len(part) < _LONGEST_PLACE_PART for part in value.split("/")):
+        return False
+    kinds = (str.islower, str.isupper, str.isdigit, lambda character: not character.isalnum())
+    varied = sum(any(map(kind, value)) for kind in kinds) > 1
+    return varied or len(value) >= _LONG_ENOUGH_BY_ITSELF
+
+
+def _dotenv_entries(text: str) -> Iterator[tuple[str, str]]:
+    for entry in _DOTENV_ENTRY.finditer(text):
+        value = entry["double"] if entry["double"] is not None else entry["single"]
+        if value is None:
+            value = re.split(r"\s#", entry["bare"], maxsplit=1)[0].strip()
+        yield entry["name"], value
+        if entry["double"] and "\\n" in value:
+            yield entry["name"], value.replace("\\n", "\n")
