@@ -60,6 +60,5 @@ class StrictParams(Params):
         names = [to_camel(known) for known in cls.model_fields]
         near = get_close_matches(name, names, n=2, cutoff=0.6)
         hint = " or ".join(f"'{known}'" for known in near)
-        return f"there is no setting '{name}': " + (
-            f"did you mean {hint}?" if near else f"known are {', '.join(names)}"
-        )
+        way_out = f"did you mean {hint}?" if near else f"known are {', '.join(names)}"
+        return f"there is no setting '{name}': {way_out}"
