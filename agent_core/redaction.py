@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import quote
 
-from agent_core.secret_shapes import LONGEST_SHAPE, SHAPE, SHAPE_BEGINNING, may_hold_shape
+from agent_core.secret_shapes import beginning_of, scan_shapes
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _MASK = re.compile(r"<masked:[A-Za-z_][A-Za-z0-9_.-]*>")
@@ -27,6 +27,7 @@ _LONGEST_PLACE_PART = 24
 _SHORTEST_SECRET = 8
 _LONG_ENOUGH_BY_ITSELF = 16
 _FEWEST_DISTINCT = 5
+_SHAPE_MASK = b"<masked:key>"
 _CONTEXT = 16  # bytes before a text that its boundary check may look at
 
 Span = tuple[int, int, bytes]
@@ -51,7 +52,6 @@ class Masker:
         self._secrets = dict(secrets)
         self._provider_keys = tuple(name for name in self._secrets if name in provider_keys)
         self._names_by_form = _names_by_form(self._secrets)
-        self._longest = max([LONGEST_SHAPE, *map(len, self._names_by_form)])
 
     @classmethod
     def from_sources(cls, environ: Mapping[str, str], dotenv: str = "", provider_keys: Collection[str] = ()) -> Masker:
@@ -69,7 +69,7 @@ class Masker:
     def mask(self, text: str) -> str:
         """Return the text with known values as `<masked:NAME>` and well-known key shapes as `<masked:key>`."""
         data = text.encode("utf-8", "surrogatepass")
-        spans = self.spans(data, 0)
+        spans, _ = self.scan(data, 0)
         return _replaced(data, 0, len(data), spans).decode("utf-8", "surrogatepass") if spans else text
 
     def stream(self) -> MaskingStream:
@@ -81,44 +81,29 @@ class Masker:
         data = text.encode("utf-8", "surrogatepass")
         names = {name for form, name in self._names_by_form.items() if form in data}
         known = tuple(name for name in self._secrets if name in names)
-        return known or (("key",) if may_hold_shape(data) and SHAPE.search(data) else ())
+        return known or (("key",) if scan_shapes(data, 0)[0] else ())
 
     def holds_provider_key(self, text: str) -> bool:
         """Whether a provider key is in the text, as it is or as JSON or an address would write it."""
         data = text.encode("utf-8", "surrogatepass")
         return any(form in data for form, name in self._names_by_form.items() if name in self._provider_keys)
 
-    def spans(self, data: bytes, start: int) -> list[Span]:
-        """Return the secrets in `data[start:]`, in order; those that overlap are one."""
-        found = [*self._value_spans(data, start), *_shape_spans(data, start)]
-        merged: list[Span] = []
-        for first, last, mask in sorted(found):
-            if merged and first < merged[-1][1]:
-                begin, end, earlier = merged[-1]
-                merged[-1] = (begin, max(end, last), mask if earlier == b"<masked:key>" else earlier)
-            else:
-                merged.append((first, last, mask))
-        return merged
+    def scan(self, data: bytes, start: int) -> tuple[list[Span], int]:
+        """Return the secrets in `data[start:]`, in order, and where one may still begin that the end cuts off.
 
-    def held_from(self, data: bytes, start: int, spans: list[Span]) -> int:
-        """Return where a secret may still begin that the end of `data` cuts off; `len(data)` if nowhere."""
-        shape_ends = [last for _, last, mask in spans if mask == b"<masked:key>" and last < len(data)]
-        earliest = max([start, len(data) - self._longest, *shape_ends[-1:]])
-        beginning = SHAPE_BEGINNING.search(data, earliest)
-        held = beginning.start() if beginning else len(data)
-        for form in self._names_by_form:
-            held = _beginning_of(form, data, max(start, len(data) - len(form) + 1), held)
-        for first, last, _ in spans:
-            if first < held < last:
-                return first
-        return held
-
-    def _value_spans(self, data: bytes, start: int) -> Iterator[Span]:
+        Secrets that overlap are one; the second number is `len(data)` if the end cuts nothing off.
+        """
+        shapes, held = scan_shapes(data, start)
+        found: list[Span] = [(first, last, _SHAPE_MASK) for first, last in shapes]
         for form, name in self._names_by_form.items():
             at = data.find(form, start)
             while at >= 0:
-                yield at, at + len(form), f"<masked:{name}>".encode()
+                found.append((at, at + len(form), f"<masked:{name}>".encode()))
                 at = data.find(form, at + 1)
+            held = min(held, beginning_of(form, data, start))
+        spans = _merged(found)
+        # A secret is let go whole or not at all.
+        return spans, next((first for first, last, _ in spans if first < held < last), held)
 
 
 class MaskingStream:
@@ -140,8 +125,8 @@ class MaskingStream:
     def _advance(self, chunk: bytes, *, final: bool) -> bytes:
         data = self._before + self._held + chunk
         start = len(self._before)
-        spans = self._masker.spans(data, start)
-        end = len(data) if final else self._masker.held_from(data, start, spans)
+        spans, held = self._masker.scan(data, start)
+        end = len(data) if final else held
         self._before, self._held = data[max(0, end - _CONTEXT) : end], data[end:]
         return _replaced(data, start, end, spans)
 
@@ -156,22 +141,15 @@ def _replaced(data: bytes, start: int, end: int, spans: list[Span]) -> bytes:
     return b"".join([*pieces, data[start:end]])
 
 
-def _shape_spans(data: bytes, start: int) -> Iterator[Span]:
-    if may_hold_shape(data):
-        for match in SHAPE.finditer(data, start):
-            # A shape with a group hides the group alone and leaves what introduces it readable.
-            first, last = match.span(match.lastindex or 0)
-            yield first, last, b"<masked:key>"
-
-
-def _beginning_of(form: bytes, data: bytes, earliest: int, held: int) -> int:
-    """Return the smaller of `held` and the first place from which the rest of `data` begins `form`."""
-    at = data.find(form[:1], earliest, held)
-    while at >= 0:
-        if form.startswith(data[at:]):
-            return at
-        at = data.find(form[:1], at + 1, held)
-    return held
+def _merged(found: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for first, last, mask in sorted(found):
+        if merged and first < merged[-1][1]:
+            begin, end, earlier = merged[-1]
+            merged[-1] = (begin, max(end, last), mask if earlier == _SHAPE_MASK else earlier)
+        else:
+            merged.append((first, last, mask))
+    return merged
 
 
 def _names_by_form(secrets: Mapping[str, str]) -> dict[bytes, str]:

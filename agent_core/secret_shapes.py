@@ -1,8 +1,8 @@
 """Texts that are secrets by their look: the well-known shapes of keys and tokens, whole and cut off at the end.
 
 Invariants: every shape has a fixed introduction and a bounded body, and begins only where no token is already under
-way, so that searching is linear. `SHAPE_BEGINNING` matches at every place where a `SHAPE` may begin that the end of
-the data cuts off; both come from the same description.
+way, so that searching is linear. The pattern for the whole shape and the one for a shape that the end of the data cuts
+off come from the same description.
 """
 
 from __future__ import annotations
@@ -67,41 +67,68 @@ _BOUNDARY = (
 _NEEDS_DIGIT = f"(?={_ADDRESS.replace('0-9', '')}{{0,64}}[0-9])"
 
 
-def _boundary(shape: _Shape) -> str:
-    return _BOUNDARY if shape.introduction[0].isalnum() else ""
+def _boundary(introduction: str) -> str:
+    return _BOUNDARY if introduction[0].isalnum() else ""
 
 
 def _whole(shape: _Shape) -> str:
     body = "".join(f"{kind}{{{fewest},{most}}}" for kind, fewest, most in shape.parts)
     check = _NEEDS_DIGIT if shape.needs_digit else ""
-    start = f"{_boundary(shape)}{re.escape(shape.introduction)}{check}"
+    start = f"{_boundary(shape.introduction)}{re.escape(shape.introduction)}{check}"
     return start + (f"({body})" if shape.shows_introduction else body)
 
 
-def _cut_off(parts: tuple[Part, ...]) -> str:
-    """Return a pattern for every text that these parts begin and the end of the data cuts off."""
-    pattern = r"\Z"
-    for kind, fewest, most in reversed(parts):
-        pattern = rf"(?:{kind}{{0,{most}}}\Z|{kind}{{{fewest},{most}}}{pattern})"
-    return pattern
+def _cut_off(shape: _Shape) -> str:
+    """Return a pattern for every text that begins this shape, has its introduction, and ends with the data."""
+    rest = r"\Z"
+    for kind, fewest, most in reversed(shape.parts):
+        rest = rf"(?:{kind}{{0,{most}}}\Z|{kind}{{{fewest},{most}}}{rest})"
+    return f"{_boundary(shape.introduction)}{re.escape(shape.introduction)}{rest}"
 
 
-def _beginning(shape: _Shape) -> str:
-    letters = tuple((re.escape(letter), 1, 1) for letter in shape.introduction)
-    # The first letter must be there: an empty text is no beginning.
-    return _boundary(shape) + letters[0][0] + _cut_off((*letters[1:], *shape.parts))
+class _Finder:
+    """Finds one shape; the quick search for its introduction decides where the patterns are tried."""
+
+    def __init__(self, shape: _Shape) -> None:
+        self.introduction = shape.introduction.encode()
+        self._boundary = re.compile(_boundary(shape.introduction).encode())
+        self._whole = re.compile(_whole(shape).encode())
+        self._cut_off = re.compile(_cut_off(shape).encode())
+
+    def scan(self, data: bytes, start: int) -> tuple[list[tuple[int, int]], int]:
+        """Return the shape's spans in `data[start:]`, and the first place where the end of the data may cut one off."""
+        spans: list[tuple[int, int]] = []
+        held = len(data)
+        at = data.find(self.introduction, start)
+        while at >= 0:
+            match = self._whole.match(data, at)
+            if match:
+                # A shape with a group hides the group alone and leaves what introduces it readable.
+                spans.append(match.span(match.lastindex or 0))
+            if held == len(data) and self._cut_off.match(data, at):
+                held = at
+            at = data.find(self.introduction, match.end() if match else at + 1)
+        begun = beginning_of(self.introduction, data, start)
+        return spans, min(held, begun if self._boundary.match(data, begun) else len(data))
 
 
-def _compiled(patterns: list[str]) -> re.Pattern[bytes]:
-    return re.compile("|".join(patterns).encode())
+def beginning_of(wanted: bytes, data: bytes, start: int) -> int:
+    """Return the first place in `data[start:]` from which the rest of the data is a beginning of `wanted`."""
+    at = data.find(wanted[:1], max(start, len(data) - len(wanted) + 1))
+    while at >= 0 and not wanted.startswith(data[at:]):
+        at = data.find(wanted[:1], at + 1)
+    return at if at >= 0 else len(data)
 
 
-SHAPE = _compiled([_whole(shape) for shape in _SHAPES])
-SHAPE_BEGINNING = _compiled([_beginning(shape) for shape in _SHAPES])
-LONGEST_SHAPE = max(len(shape.introduction) + sum(most for _, _, most in shape.parts) for shape in _SHAPES)
-_INTRODUCTIONS = tuple(sorted({shape.introduction.encode() for shape in _SHAPES}))
+_FINDERS = tuple(_Finder(shape) for shape in _SHAPES)
 
 
-def may_hold_shape(data: bytes) -> bool:
-    """Whether any shape's introduction is in the data; much faster than searching for the shapes."""
-    return any(introduction in data for introduction in _INTRODUCTIONS)
+def scan_shapes(data: bytes, start: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the spans of all well-known shapes in `data[start:]`, and where the end of the data may cut one off."""
+    spans: list[tuple[int, int]] = []
+    held = len(data)
+    for finder in _FINDERS:
+        found, cut = finder.scan(data, start)
+        spans += found
+        held = min(held, cut)
+    return spans, held
