@@ -1,0 +1,166 @@
+"""The settings of a session: one model, every field told, layered from defaults over the user's file to the client's.
+
+Invariants: an unknown name is refused with the nearest known one; an error names the source, the setting and the way
+out; settings hold no secrets (provider keys come from the environment only). Names are snake_case here and in the
+user's `config.toml`, camelCase on the wire.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from agent_core.errors import SettingsError
+from agent_core.types import Limits
+
+WORKSPACE_FILE = ".handrail.toml"
+
+
+class Strict(BaseModel):
+    """Base of all settings: frozen, nothing unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class RuleExamples(Strict):
+    """Command texts that a rule must and must not match, checked when it loads."""
+
+    match: list[str] = Field(default=[], description="Commands that the rule matches.")
+    no_match: list[str] = Field(default=[], description="Commands that the rule does not match.")
+
+
+class RuleSettings(Strict):
+    """One rule about simple commands, by the words they begin with."""
+
+    match: list[str] = Field(min_length=1, description='The words a command begins with; "*" stands for any one.')
+    decision: Literal["allow", "ask", "deny"] = Field(description="What happens to a command that matches.")
+    why: str = Field(default="", description="Shown to the person, and to the model if the rule denies.")
+    examples: RuleExamples = Field(default=RuleExamples(), description="Checked when the rule loads.")
+
+
+class LimitSettings(Strict):
+    """When a turn stops by itself; 0 is no limit."""
+
+    max_steps: int = Field(default=100, ge=0, description="Steps in a turn.")
+    max_cost: float = Field(default=0.0, ge=0, description="US dollars in a session; needs a model of known price.")
+    max_seconds: float = Field(default=0.0, ge=0, description="Seconds of work in a turn, waiting for you left out.")
+    max_format_errors: int = Field(default=3, ge=0, description="Malformed replies in a row.")
+    max_repeats: int = Field(default=5, ge=0, description="Identical commands with identical results in a row.")
+    max_rejections: int = Field(default=3, ge=0, description="Rejections without a reason in a row.")
+    max_turn_tokens: int = Field(default=0, ge=0, description="Tokens that a turn may use, input and output.")
+    max_attempts: int = Field(default=4, ge=1, description="Attempts per query, the first included.")
+
+    def for_machine(self) -> Limits:
+        """Return the limits that the step machine keeps."""
+        return Limits(
+            self.max_steps,
+            self.max_cost or None,
+            self.max_seconds or None,
+            self.max_format_errors,
+            self.max_repeats,
+            self.max_rejections,
+            self.max_turn_tokens,
+        )
+
+
+class CommandSettings(Strict):
+    """How commands run."""
+
+    timeout: float = Field(default=120.0, gt=0, description="Seconds a command may run.")
+    output_limit: int = Field(default=16_000, ge=200, description="Bytes of output that the model is shown.")
+    env: dict[str, str] = Field(default={}, description="Variables added to a command's environment.")
+    inherit: list[str] = Field(default=[], description="More names of variables passed on to commands.")
+
+
+class TemplateSettings(Strict):
+    """Jinja2 templates of what the model is told; null is the built-in one."""
+
+    system: str | None = Field(default=None, description="The system prompt.")
+    task: str | None = Field(default=None, description="A prompt of the person; `task` holds their words.")
+    observation: str | None = Field(default=None, description="What became of a call; `output` holds the result.")
+    format_error: str | None = Field(default=None, description="What was wrong with a reply; `error` says it.")
+
+
+class Settings(Strict):
+    """All settings of a session."""
+
+    model: str = Field(default="", description="The model's name, as litellm takes it, such as `openai/gpt-5`.")
+    dialect: Literal["chat", "responses", "anthropic", "text"] | None = Field(
+        default=None, description="How to speak to the model; by default it follows from the name."
+    )
+    api_base: str | None = Field(default=None, description="The provider's address, as its own client takes it.")
+    model_options: dict[str, JsonValue] = Field(default={}, description="Passed to the provider as they are.")
+    ca_bundle: str | None = Field(default=None, description="File with the certificates to check the provider by.")
+    max_tokens: int = Field(default=8192, gt=0, description="Tokens that one reply may have.")
+    stream: bool = Field(default=True, description="Whether replies are streamed.")
+    request_timeout: float = Field(default=300.0, gt=0, description="Seconds that one query may take.")
+    completion: Literal["reply", "submit"] = Field(
+        default="reply", description="What ends a turn: a reply without a call, or the submission of the work."
+    )
+    mode: Literal["ask", "rules", "plan", "trusted"] = Field(default="ask", description="How commands are judged.")
+    rules: list[RuleSettings | str] = Field(default=[], description='Rules, or names of shipped sets ("read-only").')
+    limits: LimitSettings = Field(default=LimitSettings(), description="When a turn stops by itself.")
+    history_budget: int | None = Field(default=None, gt=0, description="Tokens of history sent to the model.")
+    command: CommandSettings = Field(default=CommandSettings(), description="How commands run.")
+    templates: TemplateSettings = Field(default=TemplateSettings(), description="What the model is told.")
+    approval_timeout: float = Field(default=0.0, ge=0, description="Seconds until an approval expires; 0: never.")
+    replay: str | None = Field(default=None, description="A tape (file) that replaces the live model.")
+    record: str | None = Field(default=None, description="A file that the model's replies are recorded to.")
+    sandbox: Literal["off", "read-only", "workspace"] = Field(
+        default="off", description="What commands may touch; without the means, commands are refused."
+    )
+
+    def over(self, changes: Mapping[str, Any], source: str) -> Settings:
+        """Return these settings with `changes` (snake_case, nested) over them; `source` is named in errors."""
+        return build(_merged(self.model_dump(), changes), source)
+
+
+def build(values: Mapping[str, Any], source: str) -> Settings:
+    """Return checked settings; raises `SettingsError` that names every fault of `source`."""
+    try:
+        return Settings.model_validate(dict(values))
+    except ValidationError as error:
+        raise SettingsError(f"{source}: {'; '.join(_problem(each) for each in error.errors())}.") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the values of a settings file, none if there is no file; raises `SettingsError` with path and line."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error}.") from None
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in changes.items():
+        old = merged.get(name)
+        nested = isinstance(old, Mapping) and isinstance(value, Mapping) and name in _NESTED
+        merged[name] = _merged(old, value) if nested else value  # type: ignore[arg-type]
+    return merged
+
+
+_NESTED = ("limits", "command", "templates")
+_NAMES: dict[str, type[BaseModel]] = {
+    "": Settings,
+    "limits": LimitSettings,
+    "command": CommandSettings,
+    "templates": TemplateSettings,
+}
+
+
+def _problem(error: Any) -> str:
+    place = [str(each) for each in error["loc"]]
+    if error["type"] != "extra_forbidden":
+        return f"`{'.'.join(place)}`: {error['msg'].removeprefix('Value error, ')}"
+    names = list(_NAMES.get(place[0] if len(place) > 1 else "", Settings).model_fields)
+    near = get_close_matches(place[-1], names, n=1, cutoff=0.6)
+    hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
+    return f"there is no setting `{'.'.join(place)}`; {hint}"
