@@ -54,13 +54,25 @@ class JournalError(HandrailError):
 
 
 class ProviderFailure(HandrailError):
-    """A query that gave no reply. `raw` is what the provider sent, masked; `usage` what it billed all the same."""
+    """A query that gave no reply. `raw` is what the provider sent, masked; `usage` what it billed all the same.
 
-    def __init__(self, kind: FailureKind, message: str, *, raw: str = "", usage: Usage | None = None) -> None:
+    `retry_after` is how many seconds the provider asks to wait before the next attempt, None if it does not say.
+    """
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        raw: str = "",
+        usage: Usage | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.raw = raw
         self.usage = usage or Usage()
+        self.retry_after = retry_after
 
 
 class BrokenInvariant(HandrailError):

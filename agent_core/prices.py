@@ -1,0 +1,45 @@
+"""What a reply cost, from the price entry of its model.
+
+An entry is one of litellm's price map, and so of a custom price file: `input_cost_per_token`,
+`output_cost_per_token`, `cache_read_input_token_cost`, `cache_creation_input_token_cost`, each with variants
+`_above_<N>k_tokens` for long inputs; US dollars.
+
+Invariants: pure; an unknown price is None, never 0 (R13); a price of 0 in the entry is a known one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agent_core.types import Usage
+
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+def cost_of(usage: Usage, entry: Mapping[str, Any] | None) -> float | None:
+    """Return what `usage` costs in US dollars by a price entry; None if there is none or it names no price."""
+    if entry is None or entry.get("input_cost_per_token") is None or entry.get("output_cost_per_token") is None:
+        return None
+    tier = _tier(usage.input_tokens, entry)
+
+    def price(name: str, otherwise: float) -> float:
+        value = entry.get(name + tier, entry.get(name))
+        return float(value) if value is not None else otherwise
+
+    fresh = price("input_cost_per_token", 0.0)
+    plain_tokens = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
+    return (
+        plain_tokens * fresh
+        + usage.cache_read_tokens * price("cache_read_input_token_cost", fresh)
+        + usage.cache_write_tokens * price("cache_creation_input_token_cost", fresh)
+        + usage.output_tokens * price("output_cost_per_token", 0.0)
+    )
+
+
+def _tier(input_tokens: int, entry: Mapping[str, Any]) -> str:
+    """Return the ending of the price names that hold for an input of this length."""
+    above = [int(match[1]) for name in entry if (match := _TIER.fullmatch(name))]
+    reached = [thousands for thousands in above if input_tokens > thousands * 1000]
+    return f"_above_{max(reached)}k_tokens" if reached else ""

@@ -1,0 +1,271 @@
+"""The model worker: a process of its own that makes the calls to providers, and the only file that imports litellm.
+
+Run as `python -P -m agent_core.provider_worker PARENT_PID`. One JSON object a line, in:
+
+    {"id": 1, "ask": {"dialect", "body", "stream", "timeout", "api_base", "ca_bundle"}}
+    {"id": 2, "facts": "model"}
+    {"cancel": 1}
+
+and out, any number of calls at once:
+
+    {"ready": {"litellm": "1.110.2"}}
+    {"id": 1, "event": {…}}                    one event of a streamed reply, in the order received
+    {"id": 1, "end": true}                     the stream is over
+    {"id": 1, "body": {…}}                     a whole reply
+    {"id": 1, "failure": {"status", "retry_after", "body", "error", "fault", "message"}}
+    {"id": 2, "facts": {"context_window", "price"}}
+
+A provider that speaks the dialect itself is heard as it spoke (`provider_tap`): once its answer is here, what litellm
+makes of it does not count. For all others the reply is litellm's own shape.
+
+Invariants: nothing but these lines reaches the parent; keys come from the environment alone; the process ends with
+its parent, whatever ended that; a cancelled call closes its connection; litellm never retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import functools
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+from agent_core import provider_tap
+
+_PATH_ENDS = {
+    "chat": "/chat/completions",
+    "text": "/chat/completions",
+    "responses": "/responses",
+    "anthropic": "/messages",
+}
+_FUNCTIONS = {
+    "chat": "acompletion",
+    "text": "acompletion",
+    "responses": "aresponses",
+    "anthropic": "anthropic_messages",
+}
+_ENVIRONMENT = {
+    "LITELLM_MODE": "PRODUCTION",  # else it loads the nearest .env, a workspace's perhaps
+    "LITELLM_OFFLINE_MODE": "true",  # else it asks its project's site for prices, and waits
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+}
+_PR_SET_PDEATHSIG = 1
+_LINE_LIMIT = 1 << 28
+_KEPT_BODY = 65536  # characters of a failed call's body that are told
+
+
+class Worker:
+    """Takes requests from the parent and runs each as a task."""
+
+    def __init__(self, litellm: Any, write: Callable[[bytes], None]) -> None:
+        self._litellm = litellm
+        self._write = write
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self, requests: asyncio.StreamReader) -> None:
+        """Serve until the parent closes its end."""
+        self._tell({"ready": {"litellm": _version()}})
+        while line := await requests.readline():
+            request = json.loads(line)
+            if "cancel" in request:
+                if task := self._tasks.get(request["cancel"]):
+                    task.cancel()
+                continue
+            number = request["id"]
+            task = asyncio.create_task(self._serve(number, request))
+            self._tasks[number] = task
+            task.add_done_callback(functools.partial(self._forget, number))
+
+    def _forget(self, number: int, _: asyncio.Task[None]) -> None:
+        del self._tasks[number]
+
+    async def _serve(self, number: int, request: Mapping[str, Any]) -> None:
+        if "facts" in request:
+            self._tell({"id": number, "facts": self._facts(request["facts"])})
+            return
+        tap = provider_tap.Tap()
+        try:
+            await self._ask(number, tap, request["ask"])
+        except Exception as error:
+            # Whatever went wrong inside litellm or on the way: the parent sorts it, and the worker lives on.
+            self._tell({"id": number, "failure": await _report(tap, error)})
+        finally:
+            await tap.close()
+
+    async def _ask(self, number: int, tap: provider_tap.Tap, ask: Mapping[str, Any]) -> None:
+        dialect, limit = ask["dialect"], ask["timeout"]
+        async with asyncio.timeout(limit) as watch:
+            try:
+                reply = await self._call(ask)
+            except Exception:
+                if not tap.speaks(_PATH_ENDS[dialect]):
+                    raise
+                reply = None
+            native = tap.speaks(_PATH_ENDS[dialect])
+            if ask["stream"] and (tap.is_event_stream if native else hasattr(reply, "__aiter__")):
+                events = tap.events() if native else _chunks(reply)
+                async with contextlib.aclosing(events):
+                    async for event in events:
+                        watch.reschedule(asyncio.get_running_loop().time() + limit)
+                        self._tell_event(number, event)
+                if tap.stray:
+                    raise _NoReplyError(tap.stray)
+                self._tell({"id": number, "end": True})
+            elif native:
+                self._tell_body(number, await tap.text())
+            else:
+                self._tell({"id": number, "body": _plain(reply)})
+
+    async def _call(self, ask: Mapping[str, Any]) -> Any:
+        options = dict(ask["body"], stream=ask["stream"], timeout=ask["timeout"], max_retries=0)
+        if ask.get("api_base"):
+            options["api_base"] = ask["api_base"]
+        if ask.get("api_key"):
+            options["api_key"] = ask["api_key"]
+        return await getattr(self._litellm, _FUNCTIONS[ask["dialect"]])(**options)
+
+    def _facts(self, model: str) -> dict[str, Any]:
+        entry = self._price_entry(model)
+        return {"context_window": entry.get("max_input_tokens") or entry.get("max_tokens"), "price": entry or None}
+
+    def _price_entry(self, model: str) -> dict[str, Any]:
+        """Return what litellm's local map says of a model; {} if it is not in it. Never asks the network."""
+        prices = self._litellm.model_cost
+        try:
+            name, provider, *_ = self._litellm.get_llm_provider(model)
+        except Exception:
+            return dict(prices.get(model, {}))
+        for key in (model, f"{provider}/{name}", name):
+            entry = prices.get(key)
+            if entry is not None and str(entry.get("litellm_provider", "")).startswith(provider):
+                return dict(entry)
+        return {}
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        self._write(json.dumps(message).encode() + b"\n")
+
+    def _tell_event(self, number: int, event: bytes) -> None:
+        # The event's own text goes on, not a re-encoding of it; only its form is checked.
+        if event == b"[DONE]":
+            return
+        try:
+            json.loads(event)
+        except ValueError as error:
+            raise _NoReplyError(event.decode(errors="replace")) from error
+        self._write(b'{"id":%d,"event":%b}\n' % (number, event))
+
+    def _tell_body(self, number: int, text: str) -> None:
+        try:
+            body = json.loads(text)
+        except ValueError as error:
+            raise _NoReplyError(text) from error
+        if not isinstance(body, dict):
+            raise _NoReplyError(text)
+        self._tell({"id": number, "body": body})
+
+
+class _NoReplyError(Exception):
+    """What came with a good status is not the shape of any reply."""
+
+
+async def _chunks(reply: Any) -> AsyncGenerator[bytes, None]:
+    async for chunk in reply:
+        yield json.dumps(_plain(chunk)).encode()
+
+
+def _plain(reply: Any) -> Any:
+    return reply.model_dump(mode="json") if hasattr(reply, "model_dump") else reply
+
+
+async def _report(tap: provider_tap.Tap, error: Exception) -> dict[str, Any]:
+    response = tap.response
+    body = ""
+    with contextlib.suppress(Exception):  # a body that cannot be read to its end is told by what was told before
+        body = str(error) if isinstance(error, _NoReplyError) else await tap.text()
+    return {
+        "status": response.status_code if response is not None else None,
+        "retry_after": response.headers.get("retry-after") if response is not None else None,
+        "body": body[:_KEPT_BODY],
+        "error": type(error).__name__,
+        "fault": _fault(tap.fault or error),
+        "message": str(error)[:_KEPT_BODY],
+    }
+
+
+def _fault(error: BaseException) -> str:
+    """Return `Class: text` of the transport's own error, "" if it was none."""
+    if isinstance(error, TimeoutError):
+        return "TimeoutError: the time limit was reached"
+    return f"{type(error).__name__}: {error}" if type(error).__module__.startswith("httpx") else ""
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("litellm")
+
+
+def end_with_parent(parent: int) -> None:
+    """Ask the kernel to end this process with its parent, and end it now if that is gone already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def guard_descriptors() -> tuple[int, int]:
+    """Move the pipes of the parent to descriptors nobody else knows; prints go to standard error from here on."""
+    requests, replies = os.dup(0), os.dup(1)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return requests, replies
+
+
+def import_litellm() -> Any:
+    """Import litellm without its habits: no `.env`, no network, no retries, no prints of its own."""
+    os.environ.update(_ENVIRONMENT)
+    names = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+    for name in names:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    import litellm
+
+    for name in names:
+        logging.getLogger(name).handlers.clear()
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    return litellm
+
+
+async def serve(litellm: Any, requests: int, replies: int) -> None:
+    """Connect the pipes and serve until the parent's end is closed."""
+    reader = asyncio.StreamReader(limit=_LINE_LIMIT)
+    pipe = os.fdopen(requests, "rb", 0)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    with os.fdopen(replies, "wb") as out:
+
+        def write(line: bytes) -> None:
+            out.write(line)
+            out.flush()
+
+        await Worker(litellm, write).run(reader)
+
+
+def main() -> None:
+    """Run the worker."""
+    end_with_parent(int(sys.argv[1]))
+    requests, replies = guard_descriptors()
+    litellm = import_litellm()
+    provider_tap.install()
+    asyncio.run(serve(litellm, requests, replies))
+
+
+if __name__ == "__main__":
+    main()

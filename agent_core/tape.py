@@ -1,0 +1,247 @@
+"""Replays recorded raw replies through the same dialect as a live provider's.
+
+A tape is a JSON file of the format `handrail.recording/1`: `model`, `recorded_at`, `dialect`, and `frames`, one per
+call. A frame is the provider's body as it came, or `{"$frame": {…}, "body": {…}}` where `$frame` tells what else is
+known of it: `kind` (`body`, `sse`, `raise`), `status`, `headers`, `error`, and of the request that it answered its
+`turn` and `answers` (the ids of the calls whose results were sent). Streamed frames hold `events`, or `body_text`.
+
+Invariants: a frame is given once, in order; a frame recorded for another conversation is never given; asking costs the
+same at step 1,000 as at step 1, for only the newest turn is looked at; nothing is called and nothing is written.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agent_core.dialects import Delta, Dialect, Query
+from agent_core.errors import ProviderFailure, SettingsError
+from agent_core.failures import failure_from_report
+from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply, Observation
+
+FORMAT = "handrail.recording/1"
+_DIALECTS_BY_NAME = {
+    "openai.chat": "chat",
+    "openai.responses": "responses",
+    "anthropic.messages": "anthropic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One recorded call: `about` is its `$frame` member, {} for a bare body."""
+
+    about: Mapping[str, Any]
+    body: Any = None
+    events: tuple[Mapping[str, Any], ...] | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the call gave no reply."""
+        return self.about.get("kind") == "raise" or int(self.about.get("status", 200)) >= 400
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """A recording in memory."""
+
+    name: str
+    model: str
+    dialect: str
+    recorded_at: str
+    frames: tuple[Frame, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> Tape:
+        """Read a tape from a file; raise `SettingsError` if it cannot be read or is none."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"The tape {path} cannot be read: {error}. Check `replay`.") from error
+        return cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> Tape:
+        """Read a tape from its JSON text; raise `SettingsError` with the place of what is wrong."""
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise SettingsError(f"The tape {name} is not JSON: {error}. Record it again.") from error
+        frames = value.get("frames") if isinstance(value, dict) else None
+        if not isinstance(frames, list) or not all(isinstance(frame, dict) for frame in frames):
+            raise SettingsError(f"The tape {name} has no list `frames` of objects. Record it again.")
+        if value.get("format", FORMAT) != FORMAT:
+            raise SettingsError(f"The tape {name} is of the format {value['format']}; this version reads {FORMAT}.")
+        dialect = str(value.get("dialect") or _dialect_by_shape(frames))
+        return cls(
+            name=name,
+            model=str(value.get("model", "")),
+            dialect=_DIALECTS_BY_NAME.get(dialect, dialect),
+            recorded_at=str(value.get("recorded_at", "")),
+            frames=tuple(_frame(frame, f"{name}, frame {number}") for number, frame in enumerate(frames, 1)),
+        )
+
+
+class TapeSource:
+    """A source that gives a tape's frames, one per call."""
+
+    context_window: int | None = None
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self._next: int | None = None  # None: nothing was asked yet
+        self._turn = 1
+        self._offered: tuple[str, ...] = ()  # the ids of the calls of the newest reply
+
+    @property
+    def left_over(self) -> int:
+        """How many frames were not given."""
+        return len(self.tape.frames) - (self._next or 0)
+
+    async def ask(
+        self,
+        dialect: Dialect,
+        query: Query,
+        *,
+        stream: bool,
+        on_delta: Callable[[Delta], None],
+    ) -> ModelReply:
+        """Give the next frame's reply (see `Source.ask`); a frame that does not fit is a failure of kind `tape`."""
+        if dialect.name != self.tape.dialect:
+            raise self._failure(f"is recorded in the dialect {self.tape.dialect}, but {dialect.name} is set")
+        if self._next is None:
+            self._find_place(dialect, query.history)
+        frame = self._fitting_frame(query.history)
+        self._next = (self._next or 0) + 1
+        if frame.is_failure:
+            raise failure_from_report(_report(frame), query.model)
+        reply = _reply(frame, dialect, on_delta)
+        self._turn += 1
+        self._offered = tuple(call.id for call in reply.calls)
+        usage = replace(reply.usage, cost=_cost(frame, reply))
+        return replace(reply, usage=usage)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _find_place(self, dialect: Dialect, history: Sequence[Message]) -> None:
+        """Go to the frame that follows the replies a resumed conversation holds already."""
+        replies = [message.reply for message in history if isinstance(message, AssistantTurn)]
+        self._next, self._turn = 0, len(replies) + 1
+        passed = 0
+        while passed < len(replies) and self._next < len(self.tape.frames):
+            frame = self.tape.frames[self._next]
+            self._next += 1
+            if not frame.is_failure:
+                passed += 1
+                if passed == len(replies):
+                    reply = _reply(frame, dialect, lambda _: None)
+                    self._offered = tuple(call.id for call in reply.calls)
+
+    def _fitting_frame(self, history: Sequence[Message]) -> Frame:
+        index = self._next or 0
+        if index >= len(self.tape.frames):
+            raise self._failure(f"ended after {len(self.tape.frames)} frames, but the conversation went on")
+        frame = self.tape.frames[index]
+        request = frame.about.get("request", {})
+        answered = _answered(history)
+        expected = tuple(request["answers"]) if "answers" in request else self._offered
+        if answered != expected:
+            raise self._failure(
+                f"does not fit at frame {index + 1}: it was recorded after answers to {_ids(expected)}, "
+                f"but this conversation answers {_ids(answered)}",
+            )
+        if request.get("turn", self._turn) != self._turn:
+            raise self._failure(
+                f"does not fit at frame {index + 1}: it was recorded for turn {request['turn']}, "
+                f"but this is turn {self._turn}",
+            )
+        return frame
+
+    def _failure(self, what: str) -> ProviderFailure:
+        return ProviderFailure(
+            FailureKind.TAPE, f"The tape {self.tape.name} {what}. Record it again, or ask a live model."
+        )
+
+
+def _answered(history: Sequence[Message]) -> tuple[str, ...]:
+    """Return the provider ids of the calls that the newest turn's observations answer, in order."""
+    observed: set[str] = set()
+    for message in reversed(history):
+        if isinstance(message, AssistantTurn):
+            pairs = zip(message.reply.calls, message.call_keys, strict=True)
+            return tuple(call.id for call, key in pairs if key in observed)
+        if isinstance(message, Observation):
+            observed.add(message.call_key)
+    return ()
+
+
+def _reply(frame: Frame, dialect: Dialect, on_delta: Callable[[Delta], None]) -> ModelReply:
+    if frame.events is None:
+        return dialect.decode(copy.deepcopy(frame.body))
+    assembler = dialect.assembler()
+    for event in frame.events:
+        for delta in assembler.feed(copy.deepcopy(event)):
+            on_delta(delta)
+    return assembler.finish()
+
+
+def _cost(frame: Frame, reply: ModelReply) -> float | None:
+    """Return what the reply cost when it was recorded; None if that was not known."""
+    recorded = frame.about.get("expect", {}).get("usage", {}).get("cost")
+    return reply.usage.cost if recorded is None else float(recorded)
+
+
+def _report(frame: Frame) -> dict[str, Any]:
+    """Return the frame's failure in the form of the worker's report (see `provider_worker`)."""
+    body = frame.body if isinstance(frame.body, str) or frame.body is None else json.dumps(frame.body)
+    headers = frame.about.get("headers", {})
+    error = str(frame.about.get("error", ""))
+    return {
+        "status": frame.about.get("status"),
+        "retry_after": headers.get("retry-after"),
+        "body": body or "",
+        "fault": {"timeout": "TimeoutError: recorded", "connection": "ConnectError: recorded"}.get(error, error),
+        "message": error,
+    }
+
+
+def _frame(value: Mapping[str, Any], place: str) -> Frame:
+    if "$frame" not in value:
+        return Frame({}, body=value)
+    about = value["$frame"]
+    if not isinstance(about, dict):
+        raise SettingsError(f"The tape {place}: `$frame` is not an object. Record it again.")
+    if "events" in value:
+        return Frame(about, events=tuple(value["events"]))
+    if "body_text" in value and about.get("kind") == "sse":
+        return Frame(about, events=_events(value["body_text"], place))
+    return Frame(about, body=value.get("body", value.get("body_text")))
+
+
+def _events(text: str, place: str) -> tuple[Mapping[str, Any], ...]:
+    data = [line[5:].strip() for line in text.split("\n") if line.startswith("data:")]
+    try:
+        return tuple(json.loads(item) for item in data if item != "[DONE]")
+    except ValueError as error:
+        raise SettingsError(
+            f"The tape {place}: an event of `body_text` is not JSON: {error}. Record it again."
+        ) from error
+
+
+def _dialect_by_shape(frames: Sequence[Mapping[str, Any]]) -> str:
+    for frame in frames:
+        body = frame.get("body", frame)
+        if isinstance(body, dict) and body.get("type") == "message":
+            return "anthropic"
+        if isinstance(body, dict) and body.get("object") == "response":
+            return "responses"
+    return "chat"
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return ", ".join(ids) or "no call"
