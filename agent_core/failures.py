@@ -50,8 +50,8 @@ _BY_TEXT = (
     (
         FailureKind.CONTEXT_TOO_LONG,
         re.compile(
-            r"context_length|context.window|maximum context|context size|prompt is too long|too many (?:input )?tokens"
-            r"|input is too long|exceeds? the (?:model'?s )?(?:maximum|context)|input token count|string_above_max_length",
+            r"context_length|context.window|maximum context|context size|prompt is too long|too many (?:input )?tokens|"
+            r"input is too long|exceeds? the (?:model'?s )?(?:maximum|context)|input token count|above_max_length",
             re.IGNORECASE,
         ),
     ),
@@ -65,6 +65,7 @@ _BY_TEXT = (
     ),
     (FailureKind.CONTENT_FILTER, re.compile(r"content_filter|content management policy|content_policy", re.IGNORECASE)),
 )
+_TOLD_BY_TEXT = (400, 413, 422, 500)  # statuses that say too little by themselves
 _SENTENCES = {
     FailureKind.AUTHENTICATION: "{who} refused the key{status}: {told}. {key}",
     FailureKind.PERMISSION: "{who} does not let this key use it{status}: {told}. Use another key or another model.",
@@ -74,8 +75,8 @@ _SENTENCES = {
         "The conversation is too long for {model}{status}: {told}. "
         "Compact it, start a new session, or use a model with a larger context."
     ),
-    FailureKind.CONTENT_FILTER: "{who} withheld the reply by its content filter{status}: {told}. Put the task differently.",
-    FailureKind.QUOTA: "The account's quota or credit for {model} is used up{status}: {told}. Add credit or use another key.",
+    FailureKind.CONTENT_FILTER: "{who} withheld the reply by its content filter{status}: {told}. Reword the task.",
+    FailureKind.QUOTA: "The quota or credit for {model} is used up{status}: {told}. Add credit or use another key.",
     FailureKind.RATE_LIMIT: "{who} limits the rate of calls{status}: {told}. Wait and go on.",
     FailureKind.OVERLOADED: "{who} is overloaded{status}: {told}. Wait and go on.",
     FailureKind.SERVER_ERROR: "{who} failed{status}: {told}. Wait and go on.",
@@ -160,7 +161,9 @@ def _kind(status: int | None, fault: str, body: str, message: str, error: str) -
     if status is None:
         return _kind_without_status(fault, message, error)
     if status >= 400:
-        return (None if status in (401, 403) else _kind_by_text(body)) or _kind_by_status(status)
+        by_text = _kind_by_text(body)
+        ambiguous = status in _TOLD_BY_TEXT or (status == 429 and by_text is FailureKind.QUOTA)
+        return by_text if by_text and ambiguous else _kind_by_status(status)
     if fault.startswith("TimeoutError"):
         return FailureKind.TIMEOUT
     if fault:  # the status had come, and then the connection broke
