@@ -1,0 +1,85 @@
+"""What a server process does once so that no command can outlive it: the subreaper and the supervisor.
+
+Invariants: one guard per process. The server is a subreaper (Linux), so that whatever a command leaves behind becomes
+the server's child and can be found by looking at its children alone; such a child is also reaped here, and only if it
+is known to come from a command: nobody else's children are touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import secrets
+import select
+import sys
+
+from agent_core.shell import sweep
+from agent_core.shell.launch import start_supervisor
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Guard:
+    """The guard of this process; `token` begins the mark of every command that it starts."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(8)
+        self.subreaper = False
+        self._lifeline: int | None = None
+        self._sessions: set[int] = set()
+        self._orphans: set[int] = set()
+
+    def stand_up(self, bash: str) -> None:
+        """Make sure, before a command starts, that the supervisor lives; raise `OSError` if it cannot be started."""
+        if not sys.platform.startswith("linux") or self._supervised():
+            return
+        # While this process is a subreaper, the supervisor would become its child again.
+        _become_subreaper(wanted=False)
+        try:
+            self._lifeline = start_supervisor(bash, self.token)
+        finally:
+            self.subreaper = _become_subreaper(wanted=True)
+
+    def note(self, session: int) -> None:
+        """Remember the process session of a command, by which its orphans are known."""
+        self._sessions.add(session)
+
+    def note_orphans(self, pids: set[int]) -> None:
+        """Remember processes that were seen to come from a command."""
+        self._orphans |= pids
+
+    def reap(self) -> None:
+        """Take the exit of the commands' orphans that have ended."""
+        for pid in sweep.children_of(os.getpid()) if self.subreaper else ():
+            process = sweep.look(pid)
+            if process is None or process.state != "Z" or pid in self._sessions:
+                continue
+            if pid in self._orphans or process.session in self._sessions:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+                self._orphans.discard(pid)
+
+    def _supervised(self) -> bool:
+        if self._lifeline is None:
+            return False
+        watch = select.poll()
+        watch.register(self._lifeline, 0)
+        if not watch.poll(0):
+            return True
+        # Its reading end is closed: the supervisor was killed, and another is needed.
+        os.close(self._lifeline)
+        self._lifeline = None
+        return False
+
+
+def _become_subreaper(*, wanted: bool) -> bool:
+    """Ask the kernel to make this process a subreaper, or no longer; return whether it is one now."""
+    try:
+        done = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
+    except (OSError, AttributeError):
+        return False
+    return done and wanted
+
+
+GUARD = Guard()
