@@ -30,22 +30,6 @@ _BY_STATUS = {
     504: FailureKind.TIMEOUT,
     529: FailureKind.OVERLOADED,
 }
-_BY_TYPE = {
-    "authentication_error": FailureKind.AUTHENTICATION,
-    "billing_error": FailureKind.QUOTA,
-    "permission_error": FailureKind.PERMISSION,
-    "not_found_error": FailureKind.NOT_FOUND,
-    "request_too_large": FailureKind.CONTEXT_TOO_LONG,
-    "rate_limit_error": FailureKind.RATE_LIMIT,
-    "rate_limit_exceeded": FailureKind.RATE_LIMIT,
-    "overloaded_error": FailureKind.OVERLOADED,
-    "overloaded": FailureKind.OVERLOADED,
-    "timeout_error": FailureKind.TIMEOUT,
-    "api_error": FailureKind.SERVER_ERROR,
-    "server_error": FailureKind.SERVER_ERROR,
-    "internal_error": FailureKind.SERVER_ERROR,
-    "invalid_request_error": FailureKind.BAD_REQUEST,
-}
 _BY_TEXT = (
     (
         FailureKind.CONTEXT_TOO_LONG,
@@ -129,20 +113,6 @@ def missing_key(model: str) -> ProviderFailure:
     )
 
 
-def kind_of_error(error: Any) -> FailureKind:
-    """Sort an `error` member that a provider put into a body or an event with a good status."""
-    members = error if isinstance(error, Mapping) else {}
-    if kind := _kind_by_text(json.dumps(error, default=str)):
-        return kind
-    for name in ("code", "status", "type"):
-        value = members.get(name)
-        if isinstance(value, int) and value >= 400:
-            return _kind_by_status(value)
-        if isinstance(value, str) and value in _BY_TYPE:
-            return _BY_TYPE[value]
-    return FailureKind.SERVER_ERROR
-
-
 def retry_after_seconds(header: str | None) -> float | None:
     """Read a Retry-After header, seconds or a date; None if there is none or it cannot be read."""
     if not header:
@@ -168,8 +138,7 @@ def _kind(status: int | None, fault: str, body: str, message: str, error: str) -
         return FailureKind.TIMEOUT
     if fault:  # the status had come, and then the connection broke
         return FailureKind.CONNECTION
-    told_error = _json_error(body)
-    return kind_of_error(told_error) if told_error else FailureKind.MALFORMED_REPLY
+    return FailureKind.MALFORMED_REPLY
 
 
 def _kind_by_status(status: int) -> FailureKind:
@@ -195,14 +164,6 @@ def _kind_without_status(fault: str, message: str, error: str) -> FailureKind:
     if "BadRequest" in error or "Unsupported" in error:
         return _kind_by_text(message) or FailureKind.BAD_REQUEST
     return FailureKind.MALFORMED_REPLY
-
-
-def _json_error(body: str) -> Any:
-    try:
-        value = json.loads(body)
-    except ValueError:
-        return None
-    return value.get("error") if isinstance(value, dict) else None
 
 
 def _told(body: str) -> str:

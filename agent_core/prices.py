@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from agent_core.types import Usage
@@ -36,6 +37,13 @@ def cost_of(usage: Usage, entry: Mapping[str, Any] | None) -> float | None:
         + usage.cache_write_tokens * price("cache_creation_input_token_cost", fresh)
         + usage.output_tokens * price("output_cost_per_token", 0.0)
     )
+
+
+def priced(usage: Usage, entry: Mapping[str, Any] | None) -> Usage:
+    """Return `usage` with its cost: what the provider told, else by the entry; unknown too if no tokens were told."""
+    if usage.cost is not None or not (usage.input_tokens or usage.output_tokens):
+        return usage
+    return replace(usage, cost=cost_of(usage, entry))
 
 
 def _tier(input_tokens: int, entry: Mapping[str, Any]) -> str:

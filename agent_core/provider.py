@@ -1,24 +1,26 @@
 """Raw replies over the network: owns the model worker and gives each session a source that asks through it.
 
-Invariants: provider keys reach the worker by its environment and nothing else; a worker that dies fails its calls with
-`WORKER_DIED` and is started again once by itself, later by the next call; a call that cannot succeed (offline, key
-missing) never reaches it; every text that leaves here in a failure is masked.
+Invariants: provider keys reach a worker by its environment and nothing else; a call that cannot succeed (offline, key
+missing) never reaches one; a call that fails or is cancelled leaves nothing behind; every text that leaves here in a
+failure is masked, and what the provider billed for it all the same is told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from agent_core.dialects import Delta, Dialect, Query
-from agent_core.errors import ProviderFailure
+from agent_core.errors import ProviderFailure, SettingsError
 from agent_core.failures import failure_from_report, missing_key
+from agent_core.kept_worker import KeptWorker
 from agent_core.keys import key_variables
-from agent_core.prices import cost_of
+from agent_core.prices import priced
 from agent_core.source import Exchange, OnExchange
 from agent_core.types import FailureKind, ModelReply
 from agent_core.worker_process import WorkerProcess
@@ -28,94 +30,83 @@ _GRACE = 10.0  # seconds a worker may take beyond a call's own limit before it c
 
 
 class Provider:
-    """Owns the worker process that all sessions share."""
+    """Owns the worker processes that all sessions share: one, and one more for each `caBundle` in use."""
 
     def __init__(self, environment: Mapping[str, str], *, mask: Callable[[str], str] = str) -> None:
-        """Take the worker's environment, keys included, and the masker for what comes back."""
+        """Take the workers' environment, keys included, and the masker for what comes back."""
         self._environment = dict(environment)
         self.mask = mask
-        self._worker: asyncio.Task[WorkerProcess] | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._workers: dict[str, KeptWorker] = {}
         self._facts: dict[str, Mapping[str, Any]] = {}
-        self._closed = False
 
     @property
     def offline(self) -> bool:
         """Whether live calls are forbidden."""
         return self._environment.get(OFFLINE_VARIABLE, "") not in ("", "0")
 
-    def warm_up(self) -> None:
-        """Start the worker if none runs, without waiting for it; to be called in a running event loop."""
-        if self._worker is None and not self.offline and not self._closed:
-            self._start(restart=True)
+    def warm_up(self, ca_bundle: str = "") -> None:
+        """Start a worker if none runs, without waiting for it; to be called in a running event loop."""
+        if not self.offline:
+            self.worker(ca_bundle).warm_up()
 
     def source(
         self,
         *,
         api_base: str = "",
-        timeout: float = 600.0,
+        timeout: float = 300.0,
+        ca_bundle: str = "",
         on_exchange: OnExchange | None = None,
     ) -> LiveSource:
-        """Return a source for one session; `timeout` in seconds, `api_base` as the provider's own client takes it."""
-        return LiveSource(self, api_base=api_base, timeout=timeout, on_exchange=on_exchange)
+        """Return a source for one session; raise `SettingsError` if `ca_bundle` is no file of certificates.
+
+        `timeout` is in seconds: for a whole reply, or between two events of a streamed one. `api_base` is as the
+        provider's own client takes it.
+        """
+        if ca_bundle:
+            _check_certificates(ca_bundle)
+        return LiveSource(self, api_base=api_base, timeout=timeout, ca_bundle=ca_bundle, on_exchange=on_exchange)
 
     def has_key(self, model: str) -> bool:
         """Whether a key for the model is in the environment, or none is known to be needed."""
         variables = key_variables(model)
         return not variables or any(self._environment.get(name) for name in variables)
 
-    async def worker(self) -> WorkerProcess:
-        """Return the running worker, started if there is none; raise `ProviderFailure` if it cannot be."""
-        if self._closed:
-            raise ProviderFailure(FailureKind.CANCELLED, "The model provider is closed; open the session again.")
-        if self._worker is None:
-            self._start(restart=False)
-        assert self._worker is not None  # noqa: S101 - `_start` has just set it
-        return await asyncio.shield(self._worker)
+    def worker(self, ca_bundle: str = "") -> KeptWorker:
+        """Return the worker that checks servers by these certificates; "" is the usual ones."""
+        if ca_bundle not in self._workers:
+            certificates = {"SSL_CERT_FILE": ca_bundle} if ca_bundle else {}
+            self._workers[ca_bundle] = KeptWorker(self._environment | certificates, self.mask)
+        return self._workers[ca_bundle]
 
-    async def facts(self, model: str) -> Mapping[str, Any]:
+    async def facts(self, model: str, worker: WorkerProcess) -> Mapping[str, Any]:
         """Return `context_window` (tokens or None) and `price` (an entry for `prices`, or None) of a model."""
         if model not in self._facts:
-            worker = await self.worker()
             async with contextlib.aclosing(worker.exchange({"facts": model})) as messages:
                 async for message in messages:
                     self._facts[model] = message["facts"]
         return self._facts[model]
 
     async def close(self) -> None:
-        """End the worker and every call."""
-        self._closed = True
-        if self._watching is not None:
-            self._watching.cancel()
-        if self._worker is not None:
-            with contextlib.suppress(OSError):
-                await (await self._worker).close()
-
-    def _start(self, *, restart: bool) -> None:
-        self._worker = asyncio.create_task(WorkerProcess.start(self._environment, self.mask))
-        self._watching = asyncio.create_task(self._watch(self._worker, restart))
-
-    async def _watch(self, starting: asyncio.Task[WorkerProcess], restart: bool) -> None:
-        """Forget a dead worker, and start the next one so that its imports are over when the next prompt comes."""
-        was_ready = False
-        try:
-            worker = await asyncio.shield(starting)
-            await worker.died()
-            was_ready = worker.was_ready
-        except OSError:
-            pass  # it could not be started at all; whoever asks is told
-        self._worker = None
-        if restart and was_ready and not self._closed:
-            self._start(restart=False)
+        """End the workers and every call."""
+        await asyncio.gather(*(worker.close() for worker in self._workers.values()))
 
 
 class LiveSource:
     """One session's way to its provider."""
 
-    def __init__(self, provider: Provider, *, api_base: str, timeout: float, on_exchange: OnExchange | None) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        api_base: str,
+        timeout: float,
+        ca_bundle: str,
+        on_exchange: OnExchange | None,
+    ) -> None:
         self._provider = provider
         self._api_base = api_base
         self._timeout = timeout
+        self._ca_bundle = ca_bundle
         self._on_exchange = on_exchange
         self.context_window: int | None = None
 
@@ -129,38 +120,39 @@ class LiveSource:
     ) -> ModelReply:
         """Make one call through the worker (see `Source.ask`)."""
         self._refuse_hopeless(query.model)
-        began = time.monotonic()
         request = self._request(dialect, query, stream)
-        worker = await self._provider.worker()
-        await worker.ready()
-        events: list[Mapping[str, Any]] = []
-        last: Mapping[str, Any] = {}
-        reply: ModelReply | None = None
+        worker = await self._provider.worker(self._ca_bundle).running()
+        facts = await self._provider.facts(query.model, worker)
+        self.context_window = facts["context_window"]
+        call = _Call(dialect, query, on_delta)
         try:
-            async with asyncio.timeout(None) as watch, contextlib.aclosing(worker.exchange(request)) as messages:
-                assembler = dialect.assembler()
-                watch.reschedule(self._deadline())
-                async for message in messages:
-                    last = message
-                    if "event" in message:
-                        watch.reschedule(self._deadline())
-                        events.append(message["event"])
-                        for delta in assembler.feed(message["event"]):
-                            on_delta(delta)
-            if "failure" in last:
-                raise failure_from_report(last["failure"], query.model)
-            reply = dialect.decode(last["body"]) if "body" in last else assembler.finish()
-        except TimeoutError:
-            last = {"failure": {"fault": f"TimeoutError: nothing came for {self._timeout:g} s"}}
-            raise failure_from_report(last["failure"], query.model) from None
+            await self._exchange(worker, request, call)
+            reply = call.read()
         except ProviderFailure as failure:
-            raise self._masked(failure) from None
+            raise self._masked(failure, facts["price"]) from None
         finally:
-            self._tell(query, dialect, last, events, reply, began)
-        return await self._priced(reply, query.model)
+            if self._on_exchange is not None and call.last:
+                self._on_exchange(query, call.exchange())
+        call.reply = replace(reply, usage=priced(reply.usage, facts["price"]))
+        return call.reply
 
     async def close(self) -> None:
-        """Nothing is held; the worker is the provider's."""
+        """Nothing is held; the workers are the provider's."""
+
+    async def _exchange(self, worker: WorkerProcess, request: Mapping[str, Any], call: _Call) -> None:
+        """Send the request and give every message to the call."""
+        loop = asyncio.get_running_loop()
+        patience = self._timeout + _GRACE
+        try:
+            async with (
+                asyncio.timeout(patience) as watch,
+                contextlib.aclosing(worker.exchange(request)) as messages,
+            ):
+                async for message in messages:
+                    watch.reschedule(loop.time() + patience)
+                    call.take(message)
+        except TimeoutError:
+            call.last = {"failure": {"fault": f"TimeoutError: nothing came for {patience:g} s"}}
 
     def _refuse_hopeless(self, model: str) -> None:
         if self._provider.offline:
@@ -183,45 +175,61 @@ class LiveSource:
             ask["api_key"] = "none"  # a server of one's own needs no key, but litellm refuses to go without
         return {"ask": ask}
 
-    def _deadline(self) -> float:
-        return asyncio.get_running_loop().time() + self._timeout + _GRACE
-
-    async def _priced(self, reply: ModelReply, model: str) -> ModelReply:
-        facts = await self._provider.facts(model)
-        self.context_window = facts["context_window"]
-        if reply.usage.cost is not None:
-            return reply  # the provider told it
-        return replace(reply, usage=replace(reply.usage, cost=cost_of(reply.usage, facts["price"])))
-
-    def _masked(self, failure: ProviderFailure) -> ProviderFailure:
+    def _masked(self, failure: ProviderFailure, price: Mapping[str, Any] | None) -> ProviderFailure:
         mask = self._provider.mask
         return ProviderFailure(
             failure.kind,
             mask(str(failure)),
             raw=mask(failure.raw),
-            usage=failure.usage,
+            usage=priced(failure.usage, price),
             retry_after=failure.retry_after,
         )
 
-    def _tell(
-        self,
-        query: Query,
-        dialect: Dialect,
-        last: Mapping[str, Any],
-        events: list[Mapping[str, Any]],
-        reply: ModelReply | None,
-        began: float,
-    ) -> None:
-        if self._on_exchange is None or not last:
-            return
-        self._on_exchange(
-            query,
-            Exchange(
-                dialect.name,
-                body=last.get("body"),
-                events=tuple(events) if "end" in last else None,
-                failure=last.get("failure"),
-                latency_ms=round((time.monotonic() - began) * 1000),
-                reply=reply,
-            ),
+
+class _Call:
+    """What one call has brought so far."""
+
+    def __init__(self, dialect: Dialect, query: Query, on_delta: Callable[[Delta], None]) -> None:
+        self._dialect = dialect
+        self._model = query.model
+        self._on_delta = on_delta
+        self._assembler = dialect.assembler()
+        self._events: list[Mapping[str, Any]] = []
+        self._began = time.monotonic()
+        self.last: Mapping[str, Any] = {}
+        self.reply: ModelReply | None = None
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Take the worker's next message."""
+        self.last = message
+        if "event" in message:
+            self._events.append(message["event"])
+            for delta in self._assembler.feed(message["event"]):
+                self._on_delta(delta)
+
+    def read(self) -> ModelReply:
+        """Return the reply; raise `ProviderFailure` if there is none."""
+        if "failure" in self.last:
+            raise failure_from_report(self.last["failure"], self._model)
+        self.reply = self._dialect.decode(self.last["body"]) if "body" in self.last else self._assembler.finish()
+        return self.reply
+
+    def exchange(self) -> Exchange:
+        """Return what came over the wire."""
+        return Exchange(
+            self._dialect.name,
+            body=self.last.get("body"),
+            events=None if "body" in self.last or "failure" in self.last else tuple(self._events),
+            failure=self.last.get("failure"),
+            latency_ms=round((time.monotonic() - self._began) * 1000),
+            reply=self.reply,
         )
+
+
+def _check_certificates(ca_bundle: str) -> None:
+    try:
+        ssl.create_default_context(cafile=ca_bundle)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"caBundle: {ca_bundle} cannot be used: {error}. Name a file of certificates in PEM form."
+        ) from error

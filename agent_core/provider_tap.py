@@ -10,7 +10,7 @@ Invariants: a tap changes neither request nor response; calls that run at once n
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -27,7 +27,6 @@ class Tap:
     def __init__(self) -> None:
         self.response: httpx.Response | None = None
         self.fault: Exception | None = None
-        self.stray = ""
         _current.set(self)
 
     def speaks(self, path_end: str) -> bool:
@@ -50,8 +49,26 @@ class Tap:
             return ""
         return self.response.text
 
-    async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the data of each server-sent event up to the end of the stream; keep what is no event in `stray`."""
+    def body_chunks(self) -> AsyncIterator[bytes]:
+        """Return the bytes of a response that nobody has read yet, as they come."""
+        assert self.response is not None  # noqa: S101 - asked only after `speaks`
+        return self.response.aiter_bytes()
+
+    async def close(self) -> None:
+        """Close the response, and its connection if the response was not read to its end."""
+        if self.response is not None:
+            await self.response.aclose()
+
+
+class Events:
+    """The server-sent events in a stream of bytes; lines that belong to no event are kept in `stray`."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self.stray = ""
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        """Yield the data of each event up to the end of the stream."""
         data: list[bytes] = []
         async for line in self._lines():
             if line.startswith(b"data:"):
@@ -67,20 +84,13 @@ class Tap:
 
     async def _lines(self) -> AsyncGenerator[bytes, None]:
         # Not httpx' own line reader: it also splits at U+2028 and its kind, which JSON text may hold as it is.
-        if self.response is None:
-            return
         rest = b""
-        async for chunk in self.response.aiter_bytes():
+        async for chunk in self._chunks:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 yield line.removesuffix(b"\r")
         if rest:
             yield rest
-
-    async def close(self) -> None:
-        """Close the response, and its connection if the response was not read to its end."""
-        if self.response is not None:
-            await self.response.aclose()
 
 
 def install() -> None:

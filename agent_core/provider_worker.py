@@ -28,6 +28,7 @@ import asyncio
 import contextlib
 import ctypes
 import functools
+import inspect
 import json
 import logging
 import os
@@ -99,36 +100,54 @@ class Worker:
             await tap.close()
 
     async def _ask(self, number: int, tap: provider_tap.Tap, ask: Mapping[str, Any]) -> None:
-        dialect, limit = ask["dialect"], ask["timeout"]
+        limit, path_end = ask["timeout"], _PATH_ENDS[ask["dialect"]]
         async with asyncio.timeout(limit) as watch:
+            reply: Any = None
             try:
                 reply = await self._call(ask)
             except Exception:
-                if not tap.speaks(_PATH_ENDS[dialect]):
+                if not tap.speaks(path_end):
                     raise
-                reply = None
-            native = tap.speaks(_PATH_ENDS[dialect])
-            if ask["stream"] and (tap.is_event_stream if native else hasattr(reply, "__aiter__")):
-                events = tap.events() if native else _chunks(reply)
-                async with contextlib.aclosing(events):
-                    async for event in events:
-                        watch.reschedule(asyncio.get_running_loop().time() + limit)
-                        self._tell_event(number, event)
-                if tap.stray:
-                    raise _NoReplyError(tap.stray)
-                self._tell({"id": number, "end": True})
-            elif native:
-                self._tell_body(number, await tap.text())
-            else:
-                self._tell({"id": number, "body": _plain(reply)})
+            native = tap.speaks(path_end)
+            if not (tap.is_event_stream if native else hasattr(reply, "__aiter__")):
+                self._tell_body(number, await tap.text() if native else json.dumps(_plain(reply)))
+                return
+            events = provider_tap.Events(tap.body_chunks() if native else _chunks(reply))
+            async with contextlib.aclosing(aiter(events)) as each:
+                async for event in each:
+                    watch.reschedule(asyncio.get_running_loop().time() + limit)
+                    self._tell_event(number, event)
+            if events.stray:
+                raise _NoReplyError(events.stray)
+            self._tell({"id": number, "end": True})
 
     async def _call(self, ask: Mapping[str, Any]) -> Any:
-        options = dict(ask["body"], stream=ask["stream"], timeout=ask["timeout"], max_retries=0)
-        if ask.get("api_base"):
-            options["api_base"] = ask["api_base"]
-        if ask.get("api_key"):
-            options["api_key"] = ask["api_key"]
-        return await getattr(self._litellm, _FUNCTIONS[ask["dialect"]])(**options)
+        body, dialect, stream = dict(ask["body"]), ask["dialect"], ask["stream"]
+        if dialect == "responses":
+            self._prepare_responses(body, stream)
+        elif dialect == "anthropic":
+            # litellm's streams for other vendors than Anthropic need the packages of its proxy; a whole reply does not.
+            stream = stream and self._provider(body["model"])[1] == "anthropic"
+        elif stream:
+            body.setdefault("stream_options", {"include_usage": True})
+        where = {name: ask[name] for name in ("api_base", "api_key") if ask.get(name)}
+        function = getattr(self._litellm, _FUNCTIONS[dialect])
+        return await function(**body, **where, stream=stream, timeout=ask["timeout"], max_retries=0)
+
+    def _prepare_responses(self, body: dict[str, Any], stream: bool) -> None:
+        """Keep litellm from dropping options it does not know, and from faking the stream of a model it does not."""
+        known = inspect.signature(self._litellm.responses).parameters
+        more = {name: body.pop(name) for name in list(body) if name not in known}
+        body["extra_body"] = more | (body.get("extra_body") or {})
+        name, provider = self._provider(body["model"])
+        if stream and not self._price_entry(body["model"]):
+            entry = {"litellm_provider": provider, "mode": "responses", "supports_native_streaming": True}
+            self._litellm.register_model({f"{provider}/{name}": entry})
+
+    def _provider(self, model: str) -> tuple[str, str]:
+        """Return the model's name at its provider, and the provider; raise litellm's error if it knows none."""
+        name, provider, *_ = self._litellm.get_llm_provider(model)
+        return name, provider
 
     def _facts(self, model: str) -> dict[str, Any]:
         entry = self._price_entry(model)
@@ -138,7 +157,7 @@ class Worker:
         """Return what litellm's local map says of a model; {} if it is not in it. Never asks the network."""
         prices = self._litellm.model_cost
         try:
-            name, provider, *_ = self._litellm.get_llm_provider(model)
+            name, provider = self._provider(model)
         except Exception:
             return dict(prices.get(model, {}))
         for key in (model, f"{provider}/{name}", name):
@@ -175,8 +194,9 @@ class _NoReplyError(Exception):
 
 
 async def _chunks(reply: Any) -> AsyncGenerator[bytes, None]:
+    """Return litellm's own stream in the form of server-sent events."""
     async for chunk in reply:
-        yield json.dumps(_plain(chunk)).encode()
+        yield chunk if isinstance(chunk, bytes) else b"data: %b\n\n" % json.dumps(_plain(chunk)).encode()
 
 
 def _plain(reply: Any) -> Any:

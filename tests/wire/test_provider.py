@@ -196,7 +196,7 @@ async def test_a_killed_worker_fails_its_calls_and_is_started_again(provider: Pr
     async with ProviderDouble([Hang(), Answer(chat_bodies.reply("back"))]) as double:
         task = asyncio.create_task(failure(source(provider, double)))
         await double.arrived.wait()
-        os.kill((await provider.worker()).pid, signal.SIGKILL)
+        os.kill((await provider.worker().running()).pid, signal.SIGKILL)
         failed = await asyncio.wait_for(task, 3)
         assert failed.kind is FailureKind.WORKER_DIED
         assert "signal 9" in str(failed)
