@@ -6,10 +6,13 @@ read becomes a `ProviderFailure` or a `Finish.UNKNOWN`, never a guess. Adding a 
 
 from __future__ import annotations
 
+import importlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_core.errors import SettingsError
 from agent_core.types import Message, ModelReply
 
 
@@ -55,3 +58,38 @@ class Dialect(Protocol):
 
     def assembler(self) -> Assembler:
         """Return an empty assembler for one streamed reply."""
+
+
+_DIALECTS = {
+    "chat": "agent_core.dialects.chat:ChatDialect",
+    "responses": "agent_core.dialects.responses:ResponsesDialect",
+    "anthropic": "agent_core.dialects.anthropic:AnthropicDialect",
+    "text": "agent_core.dialects.text:TextDialect",
+}
+
+_BY_MODEL = (
+    (re.compile(r"(?:anthropic/)?claude|anthropic/", re.IGNORECASE), "anthropic"),
+    (
+        re.compile(
+            r"(?:[a-z_]+/)?responses/|(?:openai/)?(?:gpt-5[\w.-]*-(?:codex|pro)|codex-|o[13]-pro)", re.IGNORECASE
+        ),
+        "responses",
+    ),
+)
+"""Which names speak something other than `chat`, which litellm speaks to every other vendor."""
+
+
+def dialect_for(model: str, setting: str | None = None) -> Dialect:
+    """Return a new dialect for a model's name as litellm takes it; `setting` overrides what follows from the name.
+
+    A dialect belongs to one session: it remembers what it encoded, so that a long history is not encoded anew for every
+    query. Raises `SettingsError` for a dialect that does not exist.
+    """
+    name = setting or next((name for pattern, name in _BY_MODEL if pattern.match(model)), "chat")
+    if name not in _DIALECTS:
+        raise SettingsError(
+            f"There is no dialect '{name}'. Set `dialect` to one of {', '.join(_DIALECTS)}, or leave it out."
+        )
+    module, _, kind = _DIALECTS[name].partition(":")
+    dialect: Dialect = getattr(importlib.import_module(module), kind)(model)
+    return dialect

@@ -1,0 +1,87 @@
+"""The conversation as every provider wants it: each call with one result, directly after its turn, under one id.
+
+Invariants: the history given is never changed. A missing result is told as not executed, orphans and doubles are left
+out (with one warning each), and ids are rewritten for the target alone: injective, and the same at every rebuild (R11).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent_core.dialects.vendors import Vendor
+from agent_core.types import AssistantTurn, Message, Observation, UserMessage
+
+_logger = logging.getLogger(__name__)
+
+NOT_EXECUTED = "This command was not executed: no result of it was recorded."
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An assistant turn with the id of each call on the wire, and one result per call, all in the model's order."""
+
+    turn: AssistantTurn
+    ids: tuple[str, ...]
+    results: tuple[Observation, ...]
+
+
+class Pairing:
+    """Pairs calls and results of one session's histories for one target; remembers which orphans it warned of."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    def pairs(self, history: Sequence[Message], vendor: Vendor) -> Iterator[UserMessage | Exchange]:
+        """Yield the history, repaired: exchanges, and what was said in the user's place."""
+        taken: set[str] = set()
+        turn: AssistantTurn | None = None
+        following: list[UserMessage | Observation] = []
+        for message in history:
+            if isinstance(message, AssistantTurn):
+                yield from self._close(turn, following, vendor, taken)
+                turn, following = message, []
+            else:
+                following.append(message)
+        yield from self._close(turn, following, vendor, taken)
+
+    def _close(
+        self,
+        turn: AssistantTurn | None,
+        following: Sequence[UserMessage | Observation],
+        vendor: Vendor,
+        taken: set[str],
+    ) -> Iterator[UserMessage | Exchange]:
+        """Yield one assistant turn with its results, then the user's messages that came among or after them."""
+        keys = turn.call_keys if turn else ()
+        found: dict[str, Observation] = {}
+        for message in following:
+            if isinstance(message, Observation):
+                if message.call_key in keys and message.call_key not in found:
+                    found[message.call_key] = message
+                else:
+                    self._warn(message.call_key)
+        if turn is not None:
+            ids = _wire_ids(turn, vendor, taken)
+            results = tuple(found.get(key) or Observation(key, NOT_EXECUTED, is_error=True) for key in keys)
+            yield Exchange(turn, ids, results)
+        yield from (message for message in following if isinstance(message, UserMessage))
+
+    def _warn(self, key: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            _logger.warning("A result without its call was left out of the request (call %r).", key[:80])
+
+
+def _wire_ids(turn: AssistantTurn, vendor: Vendor, taken: set[str]) -> tuple[str, ...]:
+    """Return the id of each call for this target, none of them in `taken`, and add them to it."""
+    ids: list[str] = []
+    for call, key in zip(turn.reply.calls, turn.call_keys, strict=True):
+        wire_id, attempt = call.id, 0
+        while wire_id in taken or (attempt == 0 and not vendor.takes_id(wire_id, turn.reply.model)):
+            attempt += 1
+            wire_id = vendor.make_id(key, attempt)
+        taken.add(wire_id)
+        ids.append(wire_id)
+    return tuple(ids)
