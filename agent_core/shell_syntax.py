@@ -1,0 +1,297 @@
+"""Reads a command text as bash would: its simple commands, or what in it is not fully understood.
+
+Invariants: pure, never raises. A text is understood only if every byte of it is accounted for: by a word that the
+lexer here reads again on its own, by a known operator, by a harmless redirect, by a comment, or by blanks between
+them; whatever else the parser finds is a doubt with a name. So a fault of the parser can cause a question, not a run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from agent_core.characters import holds_deceptive
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """One program with its words, quoting removed. A word that is not `plain` stands as it is written."""
+
+    argv: tuple[str, ...]
+    plain: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a text would run, as far as it is known: all simple commands in order, also those inside what is doubted.
+
+    `doubts` names each construct that is not fully understood, once; `writes` holds redirects' targets as written.
+    """
+
+    commands: tuple[SimpleCommand, ...]
+    doubts: tuple[str, ...]
+    writes: tuple[str, ...] = ()
+
+    @property
+    def understood(self) -> bool:
+        """Whether `commands` is exactly what would run."""
+        return not self.doubts
+
+
+_LONGEST_ANALYSED = 32_768  # characters; a longer text is not read closely by any person either
+_EMPTY, _TOO_LONG, _PARSE_ERROR = "nothing to run", "a very long text", "a parse error"
+_DOUBTS = {
+    "command_substitution": "command substitution",
+    "process_substitution": "process substitution",
+    "simple_expansion": "a variable",
+    "expansion": "parameter expansion",
+    "arithmetic_expansion": "arithmetic expansion",
+    "brace_expression": "brace expansion",
+    "ansi_c_string": "$'…' quoting",
+    "translated_string": "translated text",
+    "variable_assignment": "an assignment",
+    "variable_assignments": "an assignment",
+    "declaration_command": "an assignment",
+    "unset_command": "an assignment",
+    "function_definition": "a function",
+    "heredoc_redirect": "a heredoc",
+    "herestring_redirect": "a here-string",
+    "subshell": "a subshell",
+    "compound_statement": "a group",
+    "test_command": "a test",
+    "ERROR": _PARSE_ERROR,
+} | dict.fromkeys(
+    ("if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement"), "control flow"
+)
+_WORDS = frozenset({"word", "string", "raw_string", "concatenation", "number"})
+_STATEMENTS = frozenset({"program", "list", "pipeline", "command", "redirected_statement", "negated_command"})
+_IN_ONE_LINE = frozenset({"command", "redirected_statement"})
+_OPERATORS = {
+    "program": frozenset({";", "\n"}),
+    "list": frozenset({"&&", "||"}),
+    "pipeline": frozenset({"|", "|&"}),
+    "negated_command": frozenset({"!"}),
+}
+_RESERVED = frozenset(
+    {"if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function"}
+    | {"time", "coproc", "in", "{", "}", "!", "[[", "]]"}
+)
+_NO_ARGUMENT = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
+_BEFORE_COMMENT = frozenset({b"", b" ", b"\t", b"\n", b";", b"&", b"|"})
+_BLANKS = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_BLANKS_IN_A_LINE = re.compile(rb"(?:[ \t]|\\\n)*")
+_HARMLESS_REDIRECT = re.compile(rb"[0-9]?>&[0-9]|(?:[0-9]?(?:>>?|<|>\|)|&>>?)[ \t]*/dev/null")
+_READS = re.compile(rb"[0-9]*<(?![>&])")
+_PLAIN = re.compile(rb"[A-Za-z0-9_@%+:,./=^-]+")
+_PIECE = re.compile(
+    rb"""(?P<bare>[^\s'"\\$`|&;<>()*?\[{}]+|[{}])"""
+    rb"""|(?P<joined>\\\n)|\\(?P<escaped>[^\n])|'(?P<single>[^']*)'"""
+    rb'''|"(?P<double>(?:[^"\\$`]|\\.|\$(?![A-Za-z0-9_@*\#?$!{(\[-]))*)"''',
+    re.DOTALL,
+)
+_ESCAPE_IN_DOUBLE = re.compile(rb'\\(?:\n|(["\\$`]))')
+_SIGNS = (
+    (b"<(", "process substitution"),
+    (b">(", "process substitution"),
+    (b"$((", "arithmetic expansion"),
+    (b"$(", "command substitution"),
+    (b"`", "command substitution"),
+    (b"${", "parameter expansion"),
+    (b"$'", "$'…' quoting"),
+    (b"$", "a variable"),
+    (b"{", "brace expansion"),
+)
+
+
+@lru_cache(maxsize=64)
+def analyse(text: str) -> Analysis:
+    """Return what the text would run, and every doubt about that."""
+    if len(text) > _LONGEST_ANALYSED:
+        return Analysis((), (_TOO_LONG,))
+    reading = _Reading(text)
+    if holds_deceptive(text):
+        reading.doubt("control or invisible characters")
+    reading.read()
+    if not reading.commands:
+        reading.doubt(_EMPTY)
+    return Analysis(tuple(reading.commands), tuple(reading.doubts), tuple(reading.writes))
+
+
+@cache
+def _parser() -> Parser:
+    # Imported at the first command, so that the server's start does not pay for it.
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class _Reading:
+    """One walk over a parsed text; the doubts are kept as a dictionary's keys, in order and once each."""
+
+    def __init__(self, text: str) -> None:
+        self.data = text.encode("utf-8", "replace")
+        self.commands: list[SimpleCommand] = []
+        self.doubts: dict[str, None] = {}
+        self.writes: list[str] = []
+
+    def read(self) -> None:
+        root = _parser().parse(self.data).root_node
+        around = self.data[: root.start_byte] + self.data[root.end_byte :]
+        if not _BLANKS.fullmatch(around):
+            self.doubt(_PARSE_ERROR)
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            pending += reversed(self._visit(node))
+
+    def _visit(self, node: Node) -> list[Node]:
+        """Note what this node is, and return the children that still have to be looked at."""
+        kind = node.type
+        if node.is_missing:
+            self.doubt(_PARSE_ERROR)
+        if kind in _STATEMENTS:
+            children = node.children
+            self._check_statement(node, children)
+            return self._command(node, children) if kind == "command" else [c for c in children if c.is_named]
+        if kind == "comment":
+            self._check_comment(node)
+            return []
+        if kind == "file_redirect":
+            return self._redirect(node)
+        if kind in _WORDS or kind in {"command_name", "string_content"}:
+            # The command or redirect around it has told already whether this word is plain.
+            return [child for child in node.children if child.is_named]
+        # The parts of a doubted construct need no doubts of their own.
+        if kind in _DOUBTS or not self.doubts:
+            self.doubt(_DOUBTS.get(kind, kind.replace("_", " ")))
+        return [child for child in node.children if child.is_named]
+
+    def _command(self, node: Node, children: list[Node]) -> list[Node]:
+        """Note this simple command, and return those of its parts that are not plain words."""
+        words: list[str] = []
+        rest: list[Node] = []
+        for child in children:
+            if child.type in _NO_ARGUMENT:
+                rest.append(child)
+                continue
+            raw = self.data[child.start_byte : child.end_byte]
+            word = _word(raw)
+            if word is None:
+                self.doubt(_why_not_plain(raw))
+                rest.append(child)
+            words.append(raw.decode("utf-8", "replace") if word is None else word)
+        if words:
+            if words[0] in _RESERVED:
+                self.doubt("a shell keyword")
+            elif "=" in words[0]:
+                self.doubt("an assignment")
+            plain = all(child.type in _NO_ARGUMENT for child in rest)
+            self.commands.append(SimpleCommand(tuple(words), plain, self._text(node)))
+        return rest
+
+    def _redirect(self, node: Node) -> list[Node]:
+        raw = self.data[node.start_byte : node.end_byte]
+        if _HARMLESS_REDIRECT.fullmatch(raw):
+            return []
+        target = node.child_by_field_name("destination")
+        if _READS.match(raw):
+            self.doubt("a redirect from a file")
+        else:
+            self.doubt("a redirect to a file")
+            self.writes.append(self._text(target or node))
+        return [child for child in node.children if child.is_named and child.type != "file_descriptor"]
+
+    def _check_statement(self, node: Node, children: list[Node]) -> None:
+        """Doubt a statement unless known operators stand between its parts, and nothing but blanks else."""
+        operators = _OPERATORS.get(node.type, frozenset())
+        one_line = node.type in _IN_ONE_LINE
+        end = node.start_byte
+        separated = True
+        for child in children:
+            gap = self.data[end : child.start_byte]
+            end = child.end_byte
+            first = self.data[child.start_byte : child.start_byte + 1]
+            starts_word = one_line and child.start_byte > node.start_byte and first not in {b"<", b">", b"&"}
+            if not _separates(gap, one_line=one_line, needed=starts_word):
+                self.doubt(_PARSE_ERROR)
+            if child.type == "comment":
+                continue
+            separated = separated or (node.type == "program" and b"\n" in gap)
+            if child.is_named:
+                if operators and not separated:
+                    self.doubt(_PARSE_ERROR)
+                separated = False
+            else:
+                self._doubt_operator(child.type, operators)
+                separated = True
+        if not _BLANKS.fullmatch(self.data[end : node.end_byte]):
+            self.doubt(_PARSE_ERROR)
+
+    def _doubt_operator(self, operator: str, known: frozenset[str]) -> None:
+        if operator == "&":
+            self.doubt("a background command")
+        elif operator not in known:
+            self.doubt(_PARSE_ERROR)
+
+    def _check_comment(self, node: Node) -> None:
+        before = self.data[max(0, node.start_byte - 1) : node.start_byte]
+        raw = self.data[node.start_byte : node.end_byte]
+        if not raw.startswith(b"#") or b"\n" in raw or before not in _BEFORE_COMMENT:
+            self.doubt(_PARSE_ERROR)
+
+    def doubt(self, name: str) -> None:
+        self.doubts[name] = None
+
+    def _text(self, node: Node) -> str:
+        return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def _separates(gap: bytes, *, one_line: bool, needed: bool) -> bool:
+    """Whether this is nothing but blanks, and enough of them for bash to see two words where they are `needed`.
+
+    An escaped newline is nothing at all to bash: alone it joins what stands around it.
+    """
+    if not (_BLANKS_IN_A_LINE if one_line else _BLANKS).fullmatch(gap):
+        return False
+    return b" " in gap or b"\t" in gap or not (needed or b"\\\n" in gap)
+
+
+def _word(raw: bytes) -> str | None:
+    """Return the word with its quoting removed as bash removes it; None if bash would expand anything in it."""
+    if _PLAIN.fullmatch(raw):
+        return raw.decode()
+    parts: list[bytes] = []
+    bare = b""
+    at = 0
+    while at < len(raw):
+        piece = _PIECE.match(raw, at)
+        if piece is None:
+            return None
+        at = piece.end()
+        kind = piece.lastgroup or ""
+        text = piece[kind]
+        if kind == "double":
+            text = _ESCAPE_IN_DOUBLE.sub(rb"\1", text)
+        elif kind == "bare":
+            bare += text
+        if kind != "joined":
+            parts.append(text)
+    braces = b"{" in bare and (b"," in bare or b".." in bare)
+    if braces or raw.startswith(b"#"):
+        return None
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def _why_not_plain(raw: bytes) -> str:
+    """Return a name for what makes a word more than itself; there is always one."""
+    for sign, name in _SIGNS:
+        if sign in raw:
+            return name
+    return "a pattern that the shell expands"
