@@ -1,0 +1,114 @@
+"""The `handrail` command: reads the command line and starts what it names.
+
+Invariants: `serve` imports nothing but the server; every error is a sentence with its way out, on stderr; the exit
+codes are those of `exits`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["serve"]:
+        from server.__main__ import main as serve
+        from server.lifecycle import leave
+
+        leave(serve(given[1:]))
+    options = _parser().parse_args(given)
+    from editors.terminal.dispatch import dispatch
+
+    return dispatch(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="handrail",
+        description="An AI agent works in your project; you see every command it wants to run, and you decide.",
+        epilog="`handrail demo` shows it without a key and without a network. `handrail COMMAND --help` tells more.",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("serve", help="serve an editor on standard input and output", add_help=False)
+    _add_run(commands)
+    commands.add_parser("demo", help="watch a recorded model repair a small project; you decide each command")
+    _add_sessions(commands)
+    _add_export(commands)
+    commands.add_parser("settings", help="tell every setting, and where the settings file is")
+    doctor = commands.add_parser("doctor", help="check what is needed, and say what to do")
+    _add_settings(doctor)
+    return parser
+
+
+_Commands = argparse._SubParsersAction  # the only name that argparse has for it
+
+
+def _add_run(commands: _Commands[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser(
+        "run",
+        help="give a task to a model, or go on with a session",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_run_epilog(),
+    )
+    run.add_argument("task", nargs="?", metavar="TASK", help="what to do, in your words")
+    run.add_argument("--cwd", type=Path, default=Path(), metavar="DIR", help="the project's folder (this one)")
+    run.add_argument("--resume", metavar="ID", help="go on with this session (see `handrail sessions`)")
+    run.add_argument(
+        "--on-ask",
+        choices=["deny", "fail", "approve"],
+        help="do not ask: reject every command that needs a decision, leave it waiting and end, or approve it unseen",
+    )
+    run.add_argument("--log", action="store_true", help="print the server's log to stderr")
+    _add_settings(run)
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--model", metavar="NAME", help="the model, as litellm names it, such as openai/gpt-5")
+    command.add_argument("--replay", type=Path, metavar="FILE", help="a tape instead of a live model")
+    command.add_argument("--record", type=Path, metavar="FILE", help="record the model's replies to this tape")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any setting (see `handrail settings`), such as limits.maxSteps=20",
+    )
+
+
+def _add_sessions(commands: _Commands[argparse.ArgumentParser]) -> None:
+    sessions = commands.add_parser("sessions", help="list the sessions, or look into one")
+    sessions.add_argument("--cwd", type=Path, metavar="DIR", help="only those of this folder")
+    about = sessions.add_mutually_exclusive_group()
+    about.add_argument("--audit", metavar="ID", help="print every command of a session and who decided about it")
+    about.add_argument("--delete", metavar="ID", help="remove a session and its record")
+
+
+def _add_export(commands: _Commands[argparse.ArgumentParser]) -> None:
+    export = commands.add_parser("export", help="write a whole session as JSON")
+    export.add_argument("session", metavar="ID")
+    export.add_argument("--format", choices=["handrail", "mini-swe-agent-1.1"], default="handrail")
+    export.add_argument("--output", type=Path, metavar="FILE", help="the file to write (standard output)")
+
+
+def _run_epilog() -> str:
+    return """\
+Keys of providers come from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...).
+Ctrl-C cancels the turn, a second one leaves at once; a session can always be resumed.
+
+exit codes:
+    0  the model ended its turn
+    1  the turn ended otherwise: the model could not be asked, refused, or kept making faulty calls
+    2  wrong usage or settings; nothing ran
+    3  a command needs a decision and nobody made one; it keeps waiting in the session
+    4  a limit of steps, cost, time, repeats or rejections was reached
+    5  the server ended, could not be started, or refused
+    6  you rejected a command and stopped the turn
+  130  you cancelled the turn"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""The commands of `handrail` beside `serve` and `run`: demo, sessions, export, settings, doctor.
+
+Invariants: each prints plain lines that can be piped, and returns an exit code; nothing is read or changed but through
+the server's protocol, the demo's own folder excepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from editors.terminal.demo import TAPE, TASK, copy_project, run_tests
+from editors.terminal.exits import Exit
+from editors.terminal.headless import OnAsk
+from editors.terminal.running import Task, has_terminal, run, server
+from editors.terminal.text import count, escape, folder, money
+from server.protocol import Call, ExportParams, SessionInfo, Settings
+
+_PAGE = 200
+
+
+async def demo() -> Exit:
+    """Let the recorded model repair the demo's project, and find out whether it did."""
+    on_ask: OnAsk | None = None if has_terminal() else "approve"
+    with tempfile.TemporaryDirectory(prefix="handrail-demo-") as scratch:
+        project = copy_project(Path(scratch))
+        print("A recorded model repairs a small project. The server is real, the commands really run in a")
+        print(f"temporary folder, and nothing leaves this machine: {project}\n")
+        before = await run_tests(project)
+        print(f"Its tests now: {before.summary}\n")
+        if on_ask is not None:
+            print("There is no terminal to ask on, so the demo approves each command by itself.\n")
+        sys.stdout.flush()
+        settings = Settings(model="recorded-demo", dialect="chat", replay=str(TAPE))
+        code = await run(Task(TASK, project, settings, on_ask=on_ask), environment=_apart(Path(scratch)))
+        after = await run_tests(project)
+    print(f"\nIts tests now: {after.summary}")
+    if before.passed or not after.passed:
+        print("The demo did not repair the project" + (", as you decided." if code is not Exit.FAILED else "."))
+        return Exit.FAILED
+    return code
+
+
+def _apart(scratch: Path) -> dict[str, str]:
+    """Return an environment in which the demo neither sees the person's settings nor keeps its session."""
+    places = {name: str(scratch / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
+    return {**os.environ, **places}
+
+
+async def sessions(cwd: Path | None) -> Exit:
+    """List the sessions, newest first."""
+    async with server() as client:
+        listed = (await client.list(None if cwd is None else cwd.as_uri())).sessions
+    if not listed:
+        print('There is no session yet. Begin one: handrail run "TASK" --model NAME')
+    for info in listed:
+        print(_session_line(info))
+    return Exit.DONE
+
+
+def _session_line(info: SessionInfo) -> str:
+    when = _time(info.updated_at_ms)
+    state = f"{count(info.pending, 'command')} waiting" if info.pending else info.stop_reason or info.state
+    held = f" · open in {escape(info.holder)}" if info.holder else ""
+    cost = money(info.cost, known=info.cost_known)
+    facts = f"{escape(state)} · {count(info.steps, 'step')} · {cost} · {folder(info.cwd)}{held}"
+    return f"{info.session_id}  {when}  {escape(info.title)}\n    {facts}"
+
+
+async def audit(session_id: str) -> Exit:
+    """Print every call of a session with who decided, when it ran, where, and over which digest."""
+    async with server() as client:
+        await client.load(session_id)
+        start = 1
+        while True:
+            page = await client.transcript(session_id, start, _PAGE)
+            for step in page.steps:
+                for call in step.calls:
+                    print(_audit_entry(step.index, call))
+            start += len(page.steps)
+            if start > page.total or not page.steps:
+                return Exit.DONE
+
+
+def _audit_entry(step: int, call: Call) -> str:
+    started = _time(call.started_at_ms) if call.started_at_ms is not None else "not run"
+    rule = f" · rule {escape(call.verdict.rule)}: {escape(call.verdict.why)}" if call.verdict else ""
+    lines = [
+        f"step {step}, call {call.position} of {call.count} · {escape(call.status)} · {started}",
+        f"  decided by {escape(call.decided_by or 'nobody')}{rule}",
+        f"  in {folder(call.cwd)} · sha256 {call.digest}",
+    ]
+    if call.decision_reason:
+        lines.append(f"  reason: {escape(call.decision_reason)}")
+    if call.edited_from is not None:
+        lines += [f"  the model's text: {escape(row)}" for row in call.edited_from.split("\n")]
+    return "\n".join([*lines, *(f"  $ {row}" for row in escape(call.display).split("\n")), ""])
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+async def delete(session_id: str) -> Exit:
+    """Remove a session and its record."""
+    async with server() as client:
+        await client.delete(session_id)
+    print(f"Session {session_id} and its record are gone.")
+    return Exit.DONE
+
+
+async def export(session_id: str, shape: str, output: Path | None) -> Exit:
+    """Write a whole session as JSON text to `output`, or to stdout."""
+    async with server() as client:
+        await client.load(session_id)
+        params = ExportParams.model_validate({"session_id": session_id, "format": shape})
+        text = (await client.export(params)).text
+    if output is None:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    else:
+        await asyncio.to_thread(output.write_text, text, encoding="utf-8")
+        print(f"Written to {output}.")
+    return Exit.DONE
+
+
+async def settings() -> Exit:
+    """Print every setting with its meaning, and where the settings file is."""
+    for name, field in Settings.model_fields.items():
+        print(f"{name}\n    {field.description}")
+    async with server() as client:
+        paths = (await client.health()).paths
+    print()
+    for path in paths:
+        print(f"{escape(path.name)}: {escape(path.value)}")
+    print("\nIn the settings file write the names as above; on the command line: --set name=value.")
+    return Exit.DONE
+
+
+async def doctor(given: Settings) -> Exit:
+    """Check what Handrail needs, and say what to do about what is missing."""
+    async with server(settings=given) as client:
+        health = await client.health()
+    for check in health.checks:
+        print(f"{'✓' if check.ok else '✗'} {escape(check.name)}: {escape(check.detail)}")
+        if not check.ok and check.way_out:
+            print(f"    {escape(check.way_out)}")
+    print()
+    for fact in [*health.versions, *health.paths]:
+        print(f"  {escape(fact.name)}: {escape(fact.value)}")
+    print(f"  keys in the environment: {escape(', '.join(health.key_names)) or 'none'}")
+    return Exit.DONE if all(check.ok for check in health.checks) else Exit.FAILED

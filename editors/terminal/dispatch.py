@@ -1,0 +1,111 @@
+"""From parsed options to the command that they name, with settings read and every fault told as a sentence.
+
+Invariants: settings are checked before a server is started; relative paths of the command line mean the caller's
+folder, since the server runs in another one; an interrupt never shows a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from editors.terminal import commands
+from editors.terminal.client import ConnectionLost, RequestFailed, ServerGone
+from editors.terminal.exits import Exit
+from editors.terminal.problems import Problem, problem_of
+from editors.terminal.running import Task, run
+from editors.terminal.turn import Left
+from server.protocol import Settings
+
+
+def dispatch(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    try:
+        return int(asyncio.run(_named(options)))
+    except (Problem, RequestFailed, ServerGone, ConnectionLost, OSError) as fault:
+        problem = fault if isinstance(fault, Problem) else problem_of(fault)
+        print(f"handrail: {problem}", file=sys.stderr)
+        return int(problem.code)
+    except (Left, KeyboardInterrupt, asyncio.CancelledError):
+        return int(Exit.CANCELLED)
+
+
+def _named(options: argparse.Namespace) -> Coroutine[Any, Any, Exit]:
+    match options.command:
+        case "run":
+            return run(_task(options))
+        case "demo":
+            return commands.demo()
+        case "sessions" if options.audit is not None:
+            return commands.audit(options.audit)
+        case "sessions" if options.delete is not None:
+            return commands.delete(options.delete)
+        case "sessions":
+            return commands.sessions(None if options.cwd is None else options.cwd.resolve())
+        case "export":
+            return commands.export(options.session, options.format, options.output)
+        case "settings":
+            return commands.settings()
+        case _:
+            return commands.doctor(_settings(options))
+
+
+def _task(options: argparse.Namespace) -> Task:
+    if options.task is None and options.resume is None:
+        raise Problem('There is no task. Give one: handrail run "TASK" --model NAME', Exit.USAGE)
+    if not options.cwd.is_dir():
+        raise Problem(f"The folder {options.cwd} does not exist. Give the project's folder by --cwd.", Exit.USAGE)
+    return Task(
+        prompt=options.task,
+        cwd=options.cwd.resolve(),
+        settings=_settings(options),
+        resume=options.resume,
+        on_ask=options.on_ask,
+        show_log=options.log,
+    )
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    values: dict[str, Any] = {}
+    for given in options.set:
+        _put(values, given)
+    if options.model is not None:
+        values["model"] = options.model
+    for name in ("replay", "record"):
+        path: Path | None = getattr(options, name)
+        if path is not None:
+            values[name] = str(path.resolve())
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as fault:
+        first = fault.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        told = first["msg"].removeprefix("Value error, ")
+        raise Problem(
+            f"{name + ': ' if name else ''}{told}. `handrail settings` lists all of them.", Exit.USAGE
+        ) from None
+
+
+def _put(values: dict[str, Any], given: str) -> None:
+    """Put one `name=value` into nested `values`; a value that is not JSON is taken as text."""
+    path, separator, text = given.partition("=")
+    *outer, name = path.strip().split(".")
+    if not separator or not name:
+        raise Problem(f"--set {given} is not of the form name=value, such as limits.maxSteps=20.", Exit.USAGE)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    place = values
+    for part in outer:
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict):
+            raise Problem(f"--set {given}: {part} was already given a value of its own.", Exit.USAGE)
+    place[name] = value

@@ -1,0 +1,163 @@
+"""Runs one task in the terminal or without one: server, session, face, signals, and the exit code.
+
+Invariants: whatever ends it, the server that was started here is gone afterwards, and its commands with it; a task is
+never started without somebody or something that can decide about its commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from editors.terminal.client import Client
+from editors.terminal.exits import Exit, exit_of
+from editors.terminal.headless import HeadlessFace, OnAsk
+from editors.terminal.problems import Problem
+from editors.terminal.turn import Face, Left, Turn, Undecided
+from editors.terminal.view import BLANK, UNFINISHED, Line, closing_lines, header_lines
+from server.protocol import PROTOCOL_VERSION, AnalyzeParams, Call, CommandAnalysis, Settings, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What `handrail run` was asked for."""
+
+    prompt: str | None
+    cwd: Path
+    settings: Settings
+    resume: str | None = None
+    on_ask: OnAsk | None = None
+    show_log: bool = False
+
+
+def has_terminal() -> bool:
+    """Whether a person can be shown things and asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@contextlib.asynccontextmanager
+async def server(
+    *, environment: Mapping[str, str] | None = None, settings: Settings | None = None, show_log: bool = False
+) -> AsyncIterator[Client]:
+    """Give a client of a fresh server, and end the server in order, or at once if the person left."""
+    client = await Client.start(environment=environment)
+    if show_log and client.process is not None:
+        client.process.on_log = _print_log
+    try:
+        _check_version(await client.initialize(settings=settings))
+        yield client
+    except (Left, asyncio.CancelledError):
+        await client.kill()
+        raise
+    except BaseException:
+        await client.close()
+        raise
+    await client.close()
+
+
+async def run(task: Task, *, environment: Mapping[str, str] | None = None) -> Exit:
+    """Do `task` and return the exit code; raise what the client raises."""
+    if task.on_ask is None and not has_terminal():
+        raise Problem(
+            "There is no terminal to ask on. Say what happens to commands that need a decision: "
+            "--on-ask deny, --on-ask fail or --on-ask approve.",
+            Exit.USAGE,
+        )
+    async with server(environment=environment, show_log=task.show_log) as client:
+        snapshot = await _opened(client, task)
+        face = _face(client, task, snapshot.session_id)
+        client.on_message = lambda text: face.show([Line("! ", text, "warning", "warning")])
+        async with _attended(face):
+            return await _follow(Turn(client, face, snapshot), face, task, snapshot)
+
+
+async def _opened(client: Client, task: Task) -> Snapshot:
+    changes = task.settings.model_fields_set
+    if task.resume is None:
+        return await client.new(task.cwd.as_uri(), task.settings if changes else None)
+    snapshot = await client.load(task.resume)
+    if changes:
+        snapshot = await client.configure(task.resume, task.settings)
+    waits = bool(snapshot.pending)
+    if task.prompt is None and not waits and snapshot.stop_reason not in UNFINISHED:
+        raise Problem(
+            f"The last turn of session {task.resume} is over. Give it a new task: "
+            f'handrail run "TASK" --resume {task.resume}',
+            Exit.USAGE,
+        )
+    return await client.queue(task.resume, task.prompt) if waits and task.prompt is not None else snapshot
+
+
+def _face(client: Client, task: Task, session_id: str) -> Face:
+    if task.on_ask is not None:
+        return HeadlessFace(sys.stdout, task.on_ask)
+
+    async def analyze(call: Call, command: str) -> CommandAnalysis:
+        return await client.analyze(AnalyzeParams(session_id=session_id, command=command, cwd=call.cwd))
+
+    from editors.terminal.ui import TerminalFace
+
+    return TerminalFace(analyze)
+
+
+@contextlib.asynccontextmanager
+async def _attended(face: Face) -> AsyncIterator[None]:
+    """Keep the face alive while the session works, and leave the terminal as it was."""
+    pulse = asyncio.ensure_future(face.pulse())
+    try:
+        yield
+    finally:
+        pulse.cancel()
+        face.rest()
+
+
+async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exit:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, turn.interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, turn.leave)
+    face.show(header_lines(snapshot))
+    try:
+        final = await (turn.follow() if snapshot.pending else turn.step(task.prompt))
+    except Undecided:
+        _show_way_back(face, snapshot, "left; the command keeps waiting")
+        return Exit.UNDECIDED
+    except Left:
+        face.rest()
+        _show_way_back(face, snapshot, "left at once")
+        raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+    face.rest()
+    face.show(closing_lines(final))
+    if final.stop_reason in UNFINISHED:
+        face.show([Line("  ", f"go on: handrail run --resume {final.session_id}", "quiet")])
+    return exit_of(final)
+
+
+def _show_way_back(face: Face, snapshot: Snapshot, what: str) -> None:
+    way_back = f"go on: handrail run --resume {snapshot.session_id}"
+    face.show([BLANK, Line("■ ", what, "plain", "warning"), Line("  ", way_back, "quiet")])
+
+
+def _check_version(answer: Mapping[str, object]) -> None:
+    capabilities = answer.get("capabilities")
+    experimental = capabilities.get("experimental") if isinstance(capabilities, Mapping) else None
+    ours = experimental.get("handrail") if isinstance(experimental, Mapping) else None
+    version = str(ours.get("protocolVersion")) if isinstance(ours, Mapping) else "none"
+    if version.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
+        raise Problem(
+            f"The server speaks version {version} of the protocol, this client {PROTOCOL_VERSION}. "
+            "Install Handrail again so that both are of one version.",
+            Exit.SERVER,
+        )
+
+
+def _print_log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,243 @@
+"""The terminal face: draws with rich, and turns what the person answers into decisions.
+
+Invariants: nothing is approved but by an answer that `answers` reads as approval; text of models, commands and people
+is never read as markup; before every question the size and the end of the command are on the screen (AP-29); the
+terminal is left as it was found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from rich.cells import chop_cells
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from editors.terminal.answers import HELP, read_answer
+from editors.terminal.asking import Asker, Echo
+from editors.terminal.client import RequestFailed
+from editors.terminal.text import count, escape, seconds
+from editors.terminal.turn import CancelTurn, Undecided
+from editors.terminal.view import BLANK, Line, Style, activity, command_lines
+from server.protocol import Call, CommandAnalysis, Decision, Snapshot
+
+STYLES: dict[Style, str] = {
+    "plain": "",
+    "title": "bold",
+    "quiet": "bright_black",
+    "said": "bold cyan",
+    "model": "",
+    "command": "bold",
+    "output": "",
+    "good": "green",
+    "bad": "red",
+    "warning": "yellow",
+}
+_FIRST_ROWS = 14
+_LAST_ROWS = 8
+_HINT = "yes · edit · no [reason] · always · stop · ?"
+_EDITED_HINT = "yes · edit · anything else goes back"
+
+Analyze = Callable[[Call, str], Awaitable[CommandAnalysis]]
+
+
+class _GoBack(Exception):
+    """The person left a second question; the first one is asked again."""
+
+
+class TerminalFace:
+    """Draws on `console` and asks by `asker`; `analyze` judges a command text that the person wrote."""
+
+    def __init__(self, analyze: Analyze, console: Console | None = None, asker: Asker | None = None) -> None:
+        self._analyze = analyze
+        self._console = console or Console(markup=False, highlight=False, emoji=False)
+        self._asker = asker or Asker()
+        self._echo = Echo()
+        self._now = _Now()
+        self._live: Live | None = None
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Append lines, a very long command shortened in its middle."""
+        for row in rows_of(lines, self._console.width):
+            self._console.print(row, soft_wrap=True)
+
+    def status(self, snapshot: Snapshot, tail: Line | None) -> None:
+        """Show a spinner with what goes on, and the unfinished line above it."""
+        self._now.become(activity(snapshot), tail)
+        if not self._now.activity:
+            self.rest()
+        elif self._live is None:
+            self._echo.off()
+            self._live = Live(self._now, console=self._console, transient=True, refresh_per_second=10)
+            self._live.start()
+
+    def rest(self) -> None:
+        """Take the spinner away and give the terminal back."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+        self._echo.restore()
+
+    async def pulse(self) -> None:
+        """Nothing to do: the spinner turns by itself."""
+
+    async def ask(self, call: Call) -> Decision | None:
+        """Ask until there is a decision; None if the person leaves."""
+        self.rest()
+        while True:
+            try:
+                decision = await self._ask_once(call)
+            except _GoBack:
+                continue
+            except Undecided:
+                return None
+            if decision is not None:
+                return decision
+
+    async def _ask_once(self, call: Call) -> Decision | None:
+        typed = await self._asker.line("  Run it?  ", hint=_HINT, interrupt=CancelTurn, end=Undecided)
+        answer = read_answer(typed)
+        match answer.kind:
+            case "approve":
+                return _decision(call, "approve")
+            case "edit":
+                return await self._edited(call)
+            case "reject":
+                return _decision(call, "reject", reason=answer.reason or await self._reason())
+            case "stop":
+                return _decision(call, "stop")
+            case "remember":
+                return await self._remembered(call)
+            case "view":
+                self._print([BLANK, *command_lines(call.display)])
+            case "help":
+                self.show([Line("    ", f"{key:<8}{meaning}", "quiet") for key, meaning in HELP])
+            case "unclear" if typed.strip():
+                self.show([Line("    ", "not understood, nothing was decided; ? tells what there is", "quiet")])
+        return None
+
+    async def _reason(self) -> str:
+        hint = "told to the model; Enter: no reason"
+        return (await self._asker.line("  Why not?  ", hint=hint, interrupt=_GoBack, end=_GoBack)).strip()
+
+    async def _edited(self, call: Call) -> Decision | None:
+        text = call.command
+        while True:
+            text = await self._asker.text("  $ ", text, interrupt=_GoBack)
+            if not text.strip() or text == call.command:
+                self.show([Line("    ", "unchanged, nothing was decided", "quiet")])
+                return None
+            await self._show_edited(call, text)
+            typed = await self._asker.line(
+                "  Run the edited command?  ", hint=_EDITED_HINT, interrupt=_GoBack, end=_GoBack
+            )
+            kind = read_answer(typed).kind
+            if kind == "approve":
+                return _decision(call, "approve_edited", command=text)
+            if kind != "edit":
+                return None
+
+    async def _show_edited(self, call: Call, text: str) -> None:
+        try:
+            analysis = await self._analyze(call, text)
+        except RequestFailed as refusal:
+            self.show([*command_lines(escape(text)), Line("  ! ", escape(refusal.message), "warning", "warning")])
+            return
+        verdict = analysis.verdict
+        self.show(
+            [
+                Line("    ", "edited by you:", "quiet"),
+                *command_lines(analysis.display),
+                Line("    ", f"{escape(verdict.decision)}: {escape(verdict.why)}", "quiet"),
+                *(Line("  ! ", escape(warning), "warning", "warning") for warning in analysis.warnings),
+            ]
+        )
+
+    async def _remembered(self, call: Call) -> Decision | None:
+        choices = ["exact", *(rule.words for rule in call.proposed_rules)]
+        told = ["exactly this command, in this folder"]
+        told += [escape(rule.words) + (f" ({escape(rule.why)})" if rule.why else "") for rule in call.proposed_rules]
+        self.show([Line(f"    {number}  ", text, "quiet") for number, text in enumerate(told, 1)])
+        hint = "a number runs it and remembers that for this session; Enter goes back"
+        typed = (await self._asker.line("  Which?  ", hint=hint, interrupt=_GoBack, end=_GoBack)).strip()
+        chosen = {str(number): choice for number, choice in enumerate(choices, 1)}.get(typed)
+        return None if chosen is None else _decision(call, "approve", remember=chosen)
+
+    def _print(self, lines: Sequence[Line]) -> None:
+        for row in rows_of(lines, self._console.width, shorten=False):
+            self._console.print(row, soft_wrap=True)
+
+
+def _decision(call: Call, decision: str, **more: str) -> Decision:
+    given = {name: value for name, value in more.items() if value}
+    return Decision.model_validate({"call_id": call.call_id, "digest": call.digest, "decision": decision, **given})
+
+
+class _Now:
+    """What goes on at the moment: the unfinished line, and a spinner with the seconds since it began."""
+
+    def __init__(self) -> None:
+        self.activity = ""
+        self._tail: Line | None = None
+        self._since = 0.0
+        self._spinner = Spinner("dots", style=STYLES["quiet"])
+
+    def become(self, doing: str, tail: Line | None) -> None:
+        """Take over what goes on; the seconds begin anew if it is something else."""
+        if doing != self.activity:
+            self.activity, self._since = doing, time.monotonic()
+        self._tail = tail
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw at most two rows."""
+        if self._tail is not None:
+            row = Text(self._tail.gutter + self._tail.text, STYLES[self._tail.style], no_wrap=True)
+            row.truncate(options.max_width, overflow="ellipsis")
+            yield row
+        elapsed = seconds(int(time.monotonic() - self._since)) if time.monotonic() - self._since >= 1 else ""
+        self._spinner.update(text=Text(" · ".join(filter(None, [self.activity, elapsed])), STYLES["quiet"]))
+        yield Text("  ", end="")
+        yield self._spinner
+
+
+def rows_of(lines: Iterable[Line], width: int, *, shorten: bool = True) -> list[Text]:
+    """Lay lines out in rows of `width` cells; of a command that fills the screen the middle is left out (UX-05)."""
+    rows: list[Text] = []
+    block: list[Text] = []
+    for line in lines:
+        laid_out = _laid_out(line, width)
+        if line.style == "command":
+            block += laid_out
+            continue
+        rows += _shortened(block) if shorten else block
+        rows += laid_out
+        block = []
+    return rows + (_shortened(block) if shorten else block)
+
+
+def _shortened(rows: list[Text]) -> list[Text]:
+    left_out = len(rows) - _FIRST_ROWS - _LAST_ROWS
+    if left_out <= 1:
+        return rows
+    notice = Text(f"  … {count(left_out, 'more row')}; v shows all", STYLES["warning"])
+    return [*rows[:_FIRST_ROWS], notice, *rows[-_LAST_ROWS:]]
+
+
+def _laid_out(line: Line, width: int) -> list[Text]:
+    room = max(10, width - len(line.gutter))
+    if line.style in ("command", "output"):  # exact text breaks anywhere, prose between words
+        parts = chop_cells(line.text, room) or [""]
+    else:
+        parts = [str(row).rstrip() for row in Text(line.text).wrap(_PLAIN, room)] or [""]
+    again = line.gutter if "│" in line.gutter else " " * len(line.gutter)
+    rows = []
+    for at, part in enumerate(parts):
+        row = Text(line.gutter if at == 0 else again, STYLES[line.gutter_style], end="")
+        rows.append(row.append(part, STYLES[line.style]))
+    return rows
+
+
+_PLAIN = Console(markup=False, highlight=False, emoji=False)

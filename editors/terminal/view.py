@@ -1,0 +1,179 @@
+"""What the parts of a snapshot look like in a terminal: pure functions from wire models to lines.
+
+Invariants: no line holds a character that a terminal would act on; a word that this version does not know is shown as
+it is and never looks like an approval; the same snapshot gives the same lines.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+from editors.terminal.text import count, escape, folder, money, seconds
+from server.protocol import Call, Reason, Said, Snapshot, StopReason
+
+Style = Literal["plain", "title", "quiet", "said", "model", "command", "output", "good", "bad", "warning"]
+
+FINAL_STATUSES = frozenset({"completed", "failed", "rejected", "cancelled", "timed_out", "interrupted"})
+WAITING_STATUSES = frozenset({"pending", "awaiting_approval"})
+DONE_WELL = frozenset({"end_turn", "submitted"})
+UNFINISHED = frozenset(
+    {"step_done", "interrupted", "max_steps", "cost_limit", "time_limit", "model_error", "cancelled"},
+)
+_SAID_LINES = 12
+
+
+class Line(NamedTuple):
+    """One line: a gutter, then text in a style. A face that wraps repeats a gutter that holds a bar."""
+
+    gutter: str
+    text: str
+    style: Style = "plain"
+    gutter_style: Style = "quiet"
+
+
+BLANK = Line("", "")
+
+
+def meaning(words: Any, word: str) -> str:
+    """Return what a word of one of the protocol's open vocabularies means; an unknown one comes back as it is."""
+    meanings: dict[str, str] = get_args(words)[1].meanings
+    return meanings.get(word, escape(word))
+
+
+def header_lines(snapshot: Snapshot) -> list[Line]:
+    """Say whose session this is and how commands are judged."""
+    model = escape(snapshot.model) or "no model yet"
+    lines = [Line("", f"Handrail · {model} · mode {escape(snapshot.mode)} · {folder(snapshot.cwd)}", "title")]
+    if snapshot.mode == "trusted":
+        lines.append(Line("! ", "mode trusted: commands run without being asked", "warning", "warning"))
+    return lines
+
+
+def said_lines(said: Said) -> list[Line]:
+    """Show what the model was told in the person's place."""
+    rows = escape(said.text.strip()).expandtabs().split("\n")
+    if len(rows) > _SAID_LINES:
+        rows = [*rows[:_SAID_LINES], f"… {count(len(rows) - _SAID_LINES, 'more line')}"]
+    if said.origin in ("prompt", "queued"):
+        return [BLANK, *(Line("▸ " if not at else "  ", row, "said", "said") for at, row in enumerate(rows))]
+    label = {"correction": "told the model: ", "person_ran": "you ran: "}.get(said.origin, "")
+    return [Line("  ", (label if not at else "") + row, "quiet") for at, row in enumerate(rows)]
+
+
+def command_lines(display: str) -> list[Line]:
+    """Show all of a command as a shell would: `$` where it begins, `>` where each further line begins."""
+    rows = escape(display).expandtabs().split("\n")
+    return [Line("  $ " if not at else "  > ", row, "command") for at, row in enumerate(rows)]
+
+
+def size(call: Call) -> str:
+    """Say how long a command is."""
+    return f"{count(call.line_count, 'line')}, {count(call.character_count, 'character')}"
+
+
+def position(call: Call) -> str:
+    """Say which call of its reply this is; nothing if it is the only one."""
+    return f"{call.position} of {call.count}" if call.count > 1 else ""
+
+
+def detail_lines(call: Call) -> list[Line]:
+    """Show what a person should know before deciding."""
+    facts = [position(call), folder(call.cwd), f"at most {seconds(call.timeout)}"]
+    if call.sandbox != "off":
+        facts.append(f"sandbox {escape(call.sandbox)}")
+    if call.added_environment:
+        facts.append("with " + escape(", ".join(call.added_environment)))
+    if call.analysis and call.analysis.writes:
+        facts.append("writes " + escape(", ".join(call.analysis.writes)))
+    lines = [Line("    ", " · ".join(filter(None, facts)), "quiet")]
+    if call.verdict is not None:
+        lines.append(Line("    ", f"{escape(call.verdict.decision)}: {escape(call.verdict.why)}", "quiet"))
+    if call.long or call.line_count > 1:
+        lines.append(Line("    ", size(call), "warning" if call.long else "quiet"))
+    return lines + [Line("  ! ", warning, "warning", "warning") for warning in _warnings(call)]
+
+
+def _warnings(call: Call) -> list[str]:
+    warnings = [escape(warning) for warning in call.warnings]
+    if call.unsaved_files:
+        warnings.append("unsaved in an editor: " + escape(", ".join(call.unsaved_files)))
+    if call.related_rejection is not None:
+        warnings.append("like a command that was rejected in this turn")
+    return warnings
+
+
+def permitted_line(call: Call) -> Line | None:
+    """Say by which rule a command runs that was not asked for."""
+    if call.verdict is None or call.verdict.decision != "allow":
+        return None
+    return Line("    ", f"runs by itself: {escape(call.verdict.why)}", "quiet")
+
+
+def result_lines(call: Call) -> list[Line]:
+    """Say what became of a call that is over."""
+    lines = [_ending(call)]
+    if call.result is None:
+        return lines
+    if call.result.leftovers:
+        left = escape(", ".join(call.result.leftovers))
+        lines.append(Line("  ! ", f"still running, ends with the session: {left}", "warning", "warning"))
+    if call.result.omitted_bytes:
+        lines.append(Line("    ", f"the model was not shown {count(call.result.omitted_bytes, 'byte')}", "quiet"))
+    return lines
+
+
+def _ending(call: Call) -> Line:
+    why = meaning(Reason, call.reason) if call.reason else ""
+    if call.decision_reason:
+        why += f": {escape(call.decision_reason)}"
+    elif call.reason == "denied_by_rule" and call.verdict is not None:
+        why += f": {escape(call.verdict.why)}"
+    if call.started_at_ms is None and (call.result is None or call.result.exit_code is None):
+        told = escape(call.result.error) if call.result and call.result.error else why
+        return Line("  ✗ ", f"not run: {told or escape(call.status)}", "warning", "warning")
+    return _ran(call, why)
+
+
+def _ran(call: Call, why: str) -> Line:
+    facts = [f"exit {call.result.exit_code}"] if call.result and call.result.exit_code is not None else []
+    if call.result and call.result.signal:
+        facts.append(escape(call.result.signal))
+    if call.status != "completed":
+        facts.insert(0, escape(call.status).replace("_", " "))
+        facts.append(why)
+    if call.result:
+        facts.append(seconds(call.result.duration_ms / 1000))
+    if call.result and call.result.changed_files:
+        facts.append("changed " + escape(", ".join(call.result.changed_files)))
+    well = call.status == "completed" and call.result is not None and call.result.exit_code == 0
+    style: Style = "good" if well else "bad"
+    return Line("  ✓ " if well else "  ✗ ", " · ".join(filter(None, facts)), "quiet" if well else "bad", style)
+
+
+def closing_lines(snapshot: Snapshot) -> list[Line]:
+    """Say why the turn came to rest and what it used."""
+    reason = snapshot.stop_reason
+    well = reason in DONE_WELL
+    why = meaning(StopReason, reason) if reason else f"the session is {escape(snapshot.state)}"
+    lines = [BLANK, Line("✓ " if well else "■ ", why, "plain", "good" if well else "warning")]
+    if snapshot.error is not None:
+        rows = escape(snapshot.error.message).split("\n")
+        lines += [Line("  ", row, "bad") for row in rows]
+    return [*lines, Line("  ", usage_text(snapshot), "quiet")]
+
+
+def usage_text(snapshot: Snapshot) -> str:
+    """Say what the session used: steps, tokens, cost."""
+    usage = snapshot.usage
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"{count(snapshot.steps, 'step')} · {tokens} · {money(usage.cost, known=usage.cost_known)}"
+
+
+def activity(snapshot: Snapshot) -> str:
+    """Say in a few words what the session does now; nothing when it rests."""
+    if snapshot.retry is not None:
+        retry = snapshot.retry
+        return f"attempt {retry.attempt} in {seconds(retry.in_seconds)}: {escape(retry.reason)}"
+    resting = {"idle": "", "awaiting_approval": "", "closed": ""}
+    working = {"querying": "thinking", "executing": "running", "cancelling": "stopping"}
+    return {**resting, **working}.get(snapshot.state, f"state {escape(snapshot.state)}")
