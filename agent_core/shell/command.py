@@ -8,12 +8,8 @@ ones change nothing. Nothing that a command does raises here.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import os
 import signal
-import sys
-import termios
 import time
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -21,13 +17,10 @@ from typing import Literal, Protocol
 from agent_core.shell.capture import Capture, Captured
 from agent_core.shell.launch import Started
 from agent_core.shell.processes import CommandProcesses
+from agent_core.shell.reader import Reader
 from agent_core.types import CommandResult, Ending, Reason
 
-_READ_BYTES = 65_536  # one read takes at most this much, so that a flood leaves room for everything else in the loop
-_LATE_OUTPUT_SECONDS = 0.2
-_PACE_SECONDS = 0.05
 _SAMPLE_SECONDS = 0.1
-_MOST_LEFTOVERS_NAMED = 20
 
 _ENDINGS: dict[Reason, Ending] = {
     Reason.TIMEOUT: "timed_out",
@@ -113,19 +106,22 @@ class RunningCommand:
         self._grace = limits.grace
         self._started_at = time.time()
         self._clock = time.monotonic()
+        self._exit: int | None = None
+        self._leftovers: tuple[str, ...] = ()
         self._decided: asyncio.Future[Reason | None] = self._loop.create_future()
         self._result: asyncio.Future[CommandResult] = self._loop.create_future()
-        self._exit: int | None = None
-        self._exited = asyncio.Event()
-        self._closed = asyncio.Event()
-        self._detached = False
-        self._output = started.output
-        self._loop.add_reader(self._output, self._read)
+        self._reader = Reader(
+            started.output,
+            take=capture.feed,
+            limit=limits.output_bytes,
+            too_much=lambda: self._decide(Reason.OUTPUT_LIMIT),
+        )
         started.on_exit(self._on_exit)
         self._deadline = self._loop.call_later(timeout, self._decide, Reason.TIMEOUT)
-        self._task = self._loop.create_task(self._run())
         if limits.memory_bytes is not None or limits.processes is not None:
             self._loop.call_later(_SAMPLE_SECONDS, self._sample)
+        self._task = self._loop.create_task(self._run())
+        self._task.add_done_callback(self._settle)
 
     @property
     def running(self) -> bool:
@@ -140,10 +136,11 @@ class RunningCommand:
 
     def detach(self) -> None:
         """Leave it running without a time or output limit; `wait` returns what it did so far. Not once it has ended."""
-        if self._decided.done() or self._detached:
+        if self._decided.done() or self._result.done():
             return
-        self._detached = True
         self._deadline.cancel()
+        self._reader.pass_on()
+        self._reader.go_gently()
         self._result.set_result(self._report(Reason.DETACHED, self._capture.so_far()))
 
     async def wait(self) -> CommandResult:
@@ -156,32 +153,44 @@ class RunningCommand:
 
     async def end_leftovers(self, grace: float) -> None:
         """End what outlived the shell, and stop reading its output."""
-        if self._processes.alive() or not self._closed.is_set():
-            await self._processes.end(grace, self._exited.is_set)
-        self._close()
+        if self._leftovers:
+            await self._processes.end(grace, lambda: True)
+        self._reader.close()
 
     def has_leftovers(self) -> bool:
         """Whether something outlived the shell and still lives."""
-        if not self._processes.alive():
-            self._close()
-            return False
-        return True
+        if self._leftovers and not self._processes.alive():
+            self._leftovers = ()
+            self._reader.close()
+        return bool(self._leftovers)
 
     async def _run(self) -> CommandResult:
         reason = await self._decided
         self._deadline.cancel()
         if reason is not None:
-            await self._processes.end(self._grace, self._exited.is_set)
-        await self._read_rest()
-        leftovers = tuple(self._capture.mask(name) for name in self._processes.names()[:_MOST_LEFTOVERS_NAMED])
-        result = self._report(reason, self._capture.finish(), leftovers)
-        if not self._result.done():
-            self._result.set_result(result)
-        if not leftovers:
-            self._close()
+            await self._processes.end(self._grace, lambda: self._exit is not None)
+        await self._reader.read_rest()
+        self._leftovers = tuple(map(self._capture.mask, self._processes.names()))
+        result = self._report(reason, self._capture.finish())
+        if self._leftovers:
+            self._reader.go_gently()
+        else:
+            self._reader.close()
+        self._reader.at_end(self._capture.close)
         return result
 
-    def _report(self, reason: Reason | None, captured: Captured, leftovers: tuple[str, ...] = ()) -> CommandResult:
+    def _settle(self, task: asyncio.Task[CommandResult]) -> None:
+        """Give the waiters what came of the run, if a detach has not answered them before."""
+        if self._result.done():
+            return
+        if task.cancelled():
+            self._result.cancel()
+        elif (error := task.exception()) is not None:
+            self._result.set_exception(error)
+        else:
+            self._result.set_result(task.result())
+
+    def _report(self, reason: Reason | None, captured: Captured) -> CommandResult:
         ending: Ending = _ENDINGS[reason] if reason is not None else "exited"
         name = ""
         if reason is None and self._exit is not None and self._exit < 0:
@@ -197,7 +206,7 @@ class RunningCommand:
             total_bytes=captured.total_bytes,
             omitted_bytes=captured.omitted_bytes,
             omitted_lines=captured.omitted_lines,
-            leftovers=leftovers,
+            leftovers=self._leftovers,
             spool=captured.spool,
         )
 
@@ -207,7 +216,6 @@ class RunningCommand:
 
     def _on_exit(self, code: int) -> None:
         self._exit = code
-        self._exited.set()
         self._decide(None)
 
     def _sample(self) -> None:
@@ -221,56 +229,6 @@ class RunningCommand:
             self._decide(Reason.MEMORY_LIMIT)
         else:
             self._loop.call_later(_SAMPLE_SECONDS, self._sample)
-
-    def _read(self) -> None:
-        """Take one piece of output; once the result is out, what the leftovers write is read at a gentle pace."""
-        data = self._read_some()
-        if data is None:
-            return
-        if not data:
-            self._close()
-            return
-        if self._result.done():
-            # Not read at all, it would block the leftover; read at full speed, a flood would burn the server's time.
-            self._loop.remove_reader(self._output)
-            self._loop.call_later(_PACE_SECONDS, self._read_on)
-        elif self._capture.total_bytes + len(data) > self._limits.output_bytes:
-            self._decide(Reason.OUTPUT_LIMIT)
-        self._capture.feed(data)
-
-    def _read_on(self) -> None:
-        if not self._closed.is_set():
-            self._loop.add_reader(self._output, self._read)
-
-    def _read_some(self) -> bytes | None:
-        """Return the next bytes of output, none at its end, None if there are none yet."""
-        try:
-            return os.read(self._output, _READ_BYTES)
-        except BlockingIOError:
-            return None
-
-    async def _read_rest(self) -> None:
-        """Read all that the shell wrote before it ended, and wait a moment for those that still write.
-
-        What the pipe holds now is counted first, because with a flooding leftover it would never be empty.
-        """
-        if not self._closed.is_set():
-            end = self._capture.total_bytes + _bytes_waiting(self._output)
-            while not self._closed.is_set() and self._capture.total_bytes < end:
-                self._read()
-                await asyncio.sleep(0)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._closed.wait(), _LATE_OUTPUT_SECONDS)
-
-    def _close(self) -> None:
-        if not self._closed.is_set():
-            self._closed.set()
-            self._loop.remove_reader(self._output)
-            os.close(self._output)
-
-
-def _bytes_waiting(pipe: int) -> int:
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _signal_name(number: int) -> str:

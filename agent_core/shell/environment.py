@@ -67,16 +67,24 @@ def find_bash(environ: Mapping[str, str] = os.environ) -> str:
     """Return the absolute path of bash; raise `SettingsError` with the way out if there is none."""
     if os.name != "posix":
         raise SettingsError("Handrail runs commands in bash on Linux or macOS. On Windows, run Handrail inside WSL.")
-    # Entries of PATH that are not absolute could name a `bash` of the workspace, which is not ours to trust.
-    folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
-    for folder in (*folders, *_USUAL_FOLDERS):
-        path = os.path.join(folder, "bash")
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
+    path = find_program("bash", environ)
+    if path is not None:
+        return path
     raise SettingsError(
         "No bash was found in PATH or in /bin, /usr/bin and /usr/local/bin, and commands run in nothing else. "
         "Install bash, or add its folder to the PATH that the server is started with."
     )
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return the absolute path of a program in PATH or in one of the usual folders."""
+    # Entries of PATH that are not absolute could name a program of the workspace, which is not ours to trust.
+    folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    for folder in (*folders, *_USUAL_FOLDERS):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
 
 
 def base_environment(

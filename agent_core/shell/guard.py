@@ -53,7 +53,7 @@ class Guard:
         """Take the exit of the commands' orphans that have ended."""
         for pid in sweep.children_of(os.getpid()) if self.subreaper else ():
             process = sweep.look(pid)
-            if process is None or process.state != "Z" or pid in self._sessions:
+            if process is None or not process.zombie or pid in self._sessions:
                 continue
             if pid in self._orphans or process.session in self._sessions:
                 with contextlib.suppress(ChildProcessError):

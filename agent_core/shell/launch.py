@@ -41,6 +41,10 @@ class Started:
 
         loop.add_reader(exits, ended)
 
+    def kill(self) -> None:
+        """Kill the child itself, if it still runs."""
+        self._process.kill()
+
 
 def start(arguments: Sequence[str | bytes], *, executable: str, cwd: str, environment: Mapping[str, str]) -> Started:
     """Start a child; raise `OSError` or `ValueError` if the system refuses its folder, its text or its number."""

@@ -23,7 +23,7 @@ _ESCAPES = re.compile(
 _LINE_ENDS = re.compile(r"\r+\n")
 _OVERWRITTEN = re.compile(r"^[^\n]*\r", re.MULTILINE)
 _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
-_NEEDS_CLEANING = re.compile(r"[\x1b\x9b\x9d\r\x08]")
+_CONTROLS = ("\x1b", "\x9b", "\x9d", "\r", "\x08")
 _LONGEST_HELD_LINE = 16_384  # characters; a longer unfinished line is let go in pieces
 _LONGEST_ESCAPE = 1_024
 
@@ -58,7 +58,7 @@ class PlainText:
 
 
 def _clean(text: str) -> str:
-    if not _NEEDS_CLEANING.search(text):
+    if not any(control in text for control in _CONTROLS):
         return text
     text = _LINE_ENDS.sub("\n", _ESCAPES.sub("", text))
     if "\r" in text:

@@ -24,6 +24,7 @@ from agent_core.shell.sweep import Process
 _LOOK_SECONDS = 0.01
 _LONGEST_KILL_SECONDS = 1.0
 _LONGEST_NAME = 80
+_MOST_NAMED = 20
 
 
 class CommandProcesses:
@@ -57,8 +58,9 @@ class CommandProcesses:
         return found
 
     def names(self) -> list[str]:
-        """Return what is alive as `command line (pid N)`."""
-        return [f"{sweep.command_line(pid)[:_LONGEST_NAME]} (pid {pid})" for pid in sorted(self.alive())]
+        """Return the first of what is alive, each as `command line (pid N)`."""
+        pids = sorted(self.alive())[:_MOST_NAMED]
+        return [f"{sweep.command_line(pid)[:_LONGEST_NAME]} (pid {pid})" for pid in pids]
 
     async def end(self, grace: float, shell_ended: Callable[[], bool]) -> None:
         """Ask all to end, wait up to `grace` seconds, then kill until nothing is left or a second has passed."""

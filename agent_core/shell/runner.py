@@ -11,7 +11,7 @@ import errno
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent_core.redaction import Masker
@@ -21,6 +21,7 @@ from agent_core.shell.command import Command, CommandLimits, RunningCommand, Uns
 from agent_core.shell.environment import encoding_of
 from agent_core.shell.guard import GUARD
 from agent_core.shell.processes import CommandProcesses
+from agent_core.shell.sandbox import BUBBLEWRAP, refusal
 from agent_core.shell.spool import SUFFIX, Spool, remove_spools
 from agent_core.shell.sweep import MARK_VARIABLE
 from agent_core.types import Proposal, Reason
@@ -33,13 +34,18 @@ _shells = itertools.count(1)
 class Shell:
     """The command runner of one session."""
 
-    def __init__(self, *, bash: str, session_id: str, masker: Masker, spool_dir: Path | None) -> None:
-        """`bash` is what `find_bash` found; `spool_dir` is a folder of this session alone, made when it is needed."""
+    def __init__(
+        self, *, bash: str, session_id: str, masker: Masker, spool_dir: Path | None, hidden: Sequence[Path] = ()
+    ) -> None:
+        """`bash` is what `find_bash` found; `spool_dir` is a folder of this session alone, made when it is needed.
+
+        `hidden` are places that a sandbox hides beside those where people keep keys, such as Handrail's own state.
+        """
         self._bash = bash
-        self._session_id = session_id
+        self._hidden = tuple(hidden)
         self._masker = masker
         self._spool_dir = spool_dir
-        self._mark = f"{GUARD.token}.{next(_shells)}."
+        self._mark = f"{GUARD.token}.{next(_shells)}-{_safe(session_id)}."
         self._numbers = itertools.count(1)
         self._commands: list[RunningCommand] = []
         self._closed = False
@@ -53,6 +59,9 @@ class Shell:
         on_output: Callable[[bytes], None] | None = None,
     ) -> Command:
         """Start the proposal's command; `environment` is its whole environment, `on_output` gets masked bytes."""
+        refused = await self._why_refused(proposal)
+        if refused:
+            return UnstartedCommand("refused", Reason.SANDBOX_UNAVAILABLE, refused)
         if self._closed:
             return _unusable("The session is closed, so the command was not run.")
         number = next(self._numbers)
@@ -67,10 +76,14 @@ class Shell:
                 "--",
                 proposal.command.encode("utf-8"),
             ]
+            executable = proposal.shell
+            if proposal.sandbox != "off":
+                wrapping = BUBBLEWRAP.words(proposal.sandbox, proposal.cwd, hidden=self._hidden, shown=self._spool_dir)
+                executable, arguments = wrapping[0], [*wrapping, proposal.shell, *arguments[1:]]
             GUARD.stand_up(self._bash)
             started = launch.start(
                 arguments,
-                executable=proposal.shell,
+                executable=executable,
                 cwd=proposal.cwd,
                 environment={**environment, MARK_VARIABLE: mark},
             )
@@ -111,11 +124,21 @@ class Shell:
         if self._spool_dir is not None:
             remove_spools(self._spool_dir)
 
+    async def _why_refused(self, proposal: Proposal) -> str:
+        """Return why the proposal's sandbox cannot be had, `""` if it can or none is wanted."""
+        if proposal.sandbox == "off":
+            return ""
+        return refusal(proposal.sandbox, proposal.cwd) or await BUBBLEWRAP.unavailable()
+
     def _spool(self, number: int, key: str, limits: CommandLimits) -> Spool | None:
         if self._spool_dir is None:
             return None
-        name = f"{_UNSAFE_IN_NAMES.sub('_', key)[:40]}-{os.getpid()}-{number}{SUFFIX}"
+        name = f"{_safe(key)}-{os.getpid()}-{number}{SUFFIX}"
         return Spool(self._spool_dir / name, limits.spool_bytes)
+
+
+def _safe(name: str) -> str:
+    return _UNSAFE_IN_NAMES.sub("_", name)[:40]
 
 
 def _unusable(error: str) -> UnstartedCommand:

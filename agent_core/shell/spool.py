@@ -49,9 +49,12 @@ class Spool:
         self._closed = True
 
     def _create(self) -> int:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(self._path, flags, 0o600)
+        try:
+            return os.open(self._path, flags, 0o600)
+        except FileNotFoundError:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self._path, flags, 0o600)
 
 
 def remove_spools(folder: Path) -> None:

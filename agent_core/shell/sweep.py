@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 MARK_VARIABLE = "HANDRAIL_MARK"
+_EXITING = 0x4  # the kernel's PF_EXITING: it has been killed or has ended, and is only being cleared away
 _ROUND_SECONDS = 0.005
 _GRACE_SECONDS = 0.3
 _LONGEST_SWEEP_SECONDS = 10.0
@@ -31,7 +32,8 @@ class Process(NamedTuple):
     """One process as `/proc` shows it. `started`, in ticks since boot, tells it from a later one of the same id."""
 
     pid: int
-    state: str
+    alive: bool
+    zombie: bool
     group: int
     session: int
     started: int
@@ -43,7 +45,10 @@ def look(pid: int) -> Process | None:
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     if len(fields) < 22:
         return None
-    return Process(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]), int(fields[21]))
+    state, flags, threads = fields[0], int(fields[6]), int(fields[17])
+    # A process whose first thread has ended looks like a zombie while its other threads live.
+    alive = threads > 1 or (state not in b"ZX" and not flags & _EXITING)
+    return Process(pid, alive, state == b"Z", int(fields[2]), int(fields[3]), int(fields[19]), int(fields[21]))
 
 
 def carries(pid: int, mark: bytes) -> bool:
@@ -86,13 +91,13 @@ def everything() -> list[int]:
 
 
 def with_descendants(roots: Iterable[int]) -> dict[int, Process]:
-    """Return the living processes among `roots` and below them, by id; zombies are not among them."""
+    """Return the living processes among `roots` and below them, by id; those that are just ending are left out."""
     found: dict[int, Process] = {}
     pending = list(roots)
     while pending:
         pid = pending.pop()
         process = look(pid) if pid not in found else None
-        if process is not None and process.state not in "ZX":
+        if process is not None and process.alive:
             found[pid] = process
             pending += children_of(pid)
     return found
