@@ -66,7 +66,9 @@ class WireServer(LanguageServer):
         """End the work and save what is to be saved; cancelled after 1.5 s. For the application to override."""
 
     def method(self, name: str) -> Callable[[F], F]:
-        """Register the handler of one of our methods: `(params) -> result`, async or not; raises `WireError`.
+        """Register the handler of one of our methods: `(params) -> result`, async or not, bound or not.
+
+        A handler refuses by raising `WireError`. For the methods of LSP itself use `feature`.
 
         Raises:
             KeyError: `METHODS` has no such method from client to server.
@@ -74,7 +76,12 @@ class WireServer(LanguageServer):
         """
         if METHODS[name].direction != "client_to_server":
             raise KeyError(name)
-        return self.feature(name)
+
+        def register(handler: F) -> F:
+            self.protocol.fm.features[name] = handler  # `feature` cannot take bound methods
+            return handler
+
+        return register
 
     def tell(self, method: str, params: Wire) -> None:
         """Send one of our notifications; see `WireProtocol.notify` for what may be left out."""

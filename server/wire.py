@@ -111,6 +111,7 @@ class WireProtocol(LanguageServerProtocol):
             data = _loads(body)
             identity = _identity(data)
             message = _message(data, identity)
+            _refuse_half_characters(body, data)
             if message.method == types.CANCEL_REQUEST and self._withdraw(data):
                 return None
             if message.is_request:
@@ -272,7 +273,7 @@ class WireProtocol(LanguageServerProtocol):
     def _fail(self, identity: MessageId | None, what: str, error: BaseException) -> None:
         """Log an error, and answer the request (if it was one) with it; only errors made for it are told in full."""
         if isinstance(error, JsonRpcException):
-            log.info("refused %s: %s", what, error.message)
+            log.log(logging.WARNING if identity is None else logging.INFO, "refused %s: %s", what, error.message)
         else:
             log.error("%s failed", what, exc_info=error)
             error = WireError(ErrorCode.INTERNAL_ERROR, f"{what} failed ({type(error).__name__}); see the server's log")
@@ -408,6 +409,15 @@ def _loads(body: bytes) -> Any:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
+
+
+def _refuse_half_characters(body: bytes, data: dict[str, Any]) -> None:
+    """JSON can spell half of a surrogate pair, which no file, command or journal can hold."""
+    if b"\\ud" in body or b"\\uD" in body:
+        try:
+            json.dumps(data, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise WireError(ErrorCode.INVALID_REQUEST, "the message holds half of a surrogate pair") from None
 
 
 def _identity(data: Any) -> MessageId | None:

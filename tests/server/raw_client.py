@@ -16,6 +16,7 @@ from server.lifecycle import WireServer
 from server.stream import connect_socket
 
 ROOT = Path(__file__).parents[2]
+TOY = (sys.executable, "-P", "-m", "tests.server.toy_server")
 SECONDS = 10.0  # how long an answer may take before a test fails; nothing waits for it in the good case
 
 
@@ -39,7 +40,7 @@ class RawClient:
     async def start(cls, *command: str, env: Mapping[str, str] | None = None) -> Self:
         """Start a server as a child process."""
         process = await asyncio.create_subprocess_exec(
-            *(command or (sys.executable, str(ROOT / "tests/server/toy_server.py"))),
+            *(command or TOY),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -85,6 +86,10 @@ class RawClient:
 
     async def answer(self, identity: object) -> dict[str, Any]:
         """Read until the answer with this id (None: an error answer without id)."""
+        for earlier in self.received:
+            if "method" not in earlier and earlier.get("id") == identity:
+                self.received.remove(earlier)
+                return earlier
         while (message := await self.read()) is not None:
             if "method" not in message and message.get("id") == identity:
                 return message
@@ -134,7 +139,7 @@ async def loopback(server: WireServer) -> AsyncIterator[RawClient]:
     """Connect a client to a server in this process; afterwards the server must end by itself."""
     ours, theirs = socket.socketpair()
     serving = asyncio.create_task(server.serve(await connect_socket(theirs)))
-    reader, writer = await asyncio.open_connection(sock=ours, limit=64 << 20)
+    reader, writer = await asyncio.open_connection(sock=ours)
     client = RawClient(reader, writer)
     try:
         yield client
