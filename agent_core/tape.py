@@ -2,8 +2,8 @@
 
 A tape is a JSON file of the format `handrail.recording/1`: `model`, `recorded_at`, `dialect`, and `frames`, one per
 call. A frame is the provider's body as it came, or `{"$frame": {…}, "body": {…}}` where `$frame` tells what else is
-known of it: `kind` (`body`, `sse`, `raise`), `status`, `headers`, `error`, and of the request that it answered its
-`turn` and `answers` (the ids of the calls whose results were sent). Streamed frames hold `events`, or `body_text`.
+known of it: `kind` (`body`, `sse`, `raise`), `status`, `headers`, `error`, and the marks of the `request` that it
+answered (`tape_marks`). Streamed frames hold `events`, or the stream's text as `body_text`.
 
 Invariants: a frame is given once, in order; a frame recorded for another conversation is never given; asking costs the
 same at step 1,000 as at step 1, for only the newest turn is looked at; nothing is called and nothing is written.
@@ -15,20 +15,26 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agent_core.dialects import Delta, Dialect, Query
 from agent_core.errors import ProviderFailure, SettingsError
 from agent_core.failures import failure_from_report
-from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply, Observation
+from agent_core.tape_marks import answered_ids, differences, request_marks, shape_digest
+from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply
 
 FORMAT = "handrail.recording/1"
+_OLD_DAYS = 90
 _DIALECTS_BY_NAME = {
     "openai.chat": "chat",
     "openai.responses": "responses",
     "anthropic.messages": "anthropic",
 }
+
+
+_FAULTS = {"timeout": "TimeoutError: recorded", "connection": "ConnectError: recorded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,23 @@ class Tape:
     dialect: str
     recorded_at: str
     frames: tuple[Frame, ...]
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """What the person asked for while it was recorded, in order, to ask it again."""
+        # Several attempts at one query have the same turn.
+        requests = {request.get("turn"): request for frame in self.frames if (request := frame.about.get("request"))}
+        return tuple(text for request in requests.values() for text in request.get("prompts", []))
+
+    def age_remark(self, now: datetime) -> str:
+        """Return a sentence if the tape is old or does not tell its age, else ""."""
+        try:
+            recorded = datetime.fromisoformat(self.recorded_at)
+        except ValueError:
+            return f"The tape {self.name} does not tell when it was recorded."
+        days = (now - (recorded if recorded.tzinfo else recorded.replace(tzinfo=UTC))).days
+        old = f"The tape {self.name} is {days} days old; {self.model} may answer otherwise today. Record it again."
+        return old if days > _OLD_DAYS else ""
 
     @classmethod
     def load(cls, path: Path) -> Tape:
@@ -91,8 +114,15 @@ class TapeSource:
 
     context_window: int | None = None
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, *, strict: bool = False, workspace: str = "") -> None:
+        """Replay `tape`; `strict` refuses a conversation that says anything else than the recorded one.
+
+        `workspace` is the session's folder, which may be another than when the tape was recorded.
+        """
         self.tape = tape
+        self.notes: list[str] = []  # sentences about frames that are not read as they were
+        self._strict = strict
+        self._workspace = workspace
         self._next: int | None = None  # None: nothing was asked yet
         self._turn = 1
         self._offered: tuple[str, ...] = ()  # the ids of the calls of the newest reply
@@ -101,6 +131,11 @@ class TapeSource:
     def left_over(self) -> int:
         """How many frames were not given."""
         return len(self.tape.frames) - (self._next or 0)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return, for the end of a run, sentences on what of the tape was not used or not as recorded."""
+        unused = f"{self.left_over} of the {len(self.tape.frames)} frames of {self.tape.name} were not used."
+        return (*self.notes, *([unused] if self.left_over else []))
 
     async def ask(
         self,
@@ -115,11 +150,12 @@ class TapeSource:
             raise self._failure(f"is recorded in the dialect {self.tape.dialect}, but {dialect.name} is set")
         if self._next is None:
             self._find_place(dialect, query.history)
-        frame = self._fitting_frame(query.history)
+        frame = self._fitting_frame(query)
         self._next = (self._next or 0) + 1
         if frame.is_failure:
             raise failure_from_report(_report(frame), query.model)
         reply = _reply(frame, dialect, on_delta)
+        self._note_drift(frame, reply)
         self._turn += 1
         self._offered = tuple(call.id for call in reply.calls)
         usage = replace(reply.usage, cost=_cost(frame, reply))
@@ -142,13 +178,13 @@ class TapeSource:
                     reply = _reply(frame, dialect, lambda _: None)
                     self._offered = tuple(call.id for call in reply.calls)
 
-    def _fitting_frame(self, history: Sequence[Message]) -> Frame:
+    def _fitting_frame(self, query: Query) -> Frame:
         index = self._next or 0
         if index >= len(self.tape.frames):
             raise self._failure(f"ended after {len(self.tape.frames)} frames, but the conversation went on")
         frame = self.tape.frames[index]
         request = frame.about.get("request", {})
-        answered = _answered(history)
+        answered = answered_ids(query.history)
         expected = tuple(request["answers"]) if "answers" in request else self._offered
         if answered != expected:
             raise self._failure(
@@ -160,24 +196,30 @@ class TapeSource:
                 f"does not fit at frame {index + 1}: it was recorded for turn {request['turn']}, "
                 f"but this is turn {self._turn}",
             )
+        if self._strict:
+            self._compare(query, request, index)
         return frame
+
+    def _compare(self, query: Query, request: Mapping[str, Any], index: int) -> None:
+        if "sent" not in request:
+            raise self._failure(f"cannot be replayed strictly: frame {index + 1} does not tell what was sent")
+        now = request_marks(query.system, query.history, self._turn, self._workspace)
+        if changed := differences(request, now):
+            raise self._failure(f"does not fit at frame {index + 1}: not as recorded: {', '.join(changed)}")
+
+    def _note_drift(self, frame: Frame, reply: ModelReply) -> None:
+        received = [frame.body] if frame.events is None else list(frame.events)
+        if frame.about.get("shape", digest := shape_digest(received)) != digest:
+            self.notes.append(f"Frame {self._next} of {self.tape.name} was edited after it was recorded.")
+        expected = frame.about.get("expect", {})
+        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.calls]
+        if expected.get("stop", reply.finish) != reply.finish or expected.get("calls", calls) != calls:
+            self.notes.append(f"Frame {self._next} of {self.tape.name} is read otherwise than when it was recorded.")
 
     def _failure(self, what: str) -> ProviderFailure:
         return ProviderFailure(
             FailureKind.TAPE, f"The tape {self.tape.name} {what}. Record it again, or ask a live model."
         )
-
-
-def _answered(history: Sequence[Message]) -> tuple[str, ...]:
-    """Return the provider ids of the calls that the newest turn's observations answer, in order."""
-    observed: set[str] = set()
-    for message in reversed(history):
-        if isinstance(message, AssistantTurn):
-            pairs = zip(message.reply.calls, message.call_keys, strict=True)
-            return tuple(call.id for call, key in pairs if key in observed)
-        if isinstance(message, Observation):
-            observed.add(message.call_key)
-    return ()
 
 
 def _reply(frame: Frame, dialect: Dialect, on_delta: Callable[[Delta], None]) -> ModelReply:
@@ -205,7 +247,7 @@ def _report(frame: Frame) -> dict[str, Any]:
         "status": frame.about.get("status"),
         "retry_after": headers.get("retry-after"),
         "body": body or "",
-        "fault": {"timeout": "TimeoutError: recorded", "connection": "ConnectError: recorded"}.get(error, error),
+        "fault": _FAULTS.get(error, error),
         "message": error,
     }
 

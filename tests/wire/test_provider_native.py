@@ -1,0 +1,150 @@
+"""Responses and Messages through the worker: our body arrives as it is, and the provider's comes back as it is."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from agent_core.dialects import Query
+from agent_core.errors import ProviderFailure
+from agent_core.provider import Provider
+from agent_core.source import Exchange
+from agent_core.types import FailureKind, Finish, ModelReply, Usage
+from tests.wire.double import Answer, EventStream, ProviderDouble
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+ANTHROPIC: dict[str, Any] = {
+    "model": "anthropic/claude-sonnet-4-5",
+    "max_tokens": 1000,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "tools": [{"name": "bash", "description": "Runs.", "input_schema": SCHEMA}],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "hi \u2028 é"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "SIG+/="},
+                {"type": "redacted_thinking", "data": "XYZ="},
+                {"type": "not_known_yet", "x": None},
+                {"type": "tool_use", "id": "toolu_A", "name": "bash", "input": {"command": "ls"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "toolu_A", "content": "no", "is_error": True}],
+        },
+    ],
+    "temperature": 0.5,
+}
+RESPONSES: dict[str, Any] = {
+    "model": "openai/a-model-litellm-does-not-know",
+    "instructions": "Be brief.",
+    "max_output_tokens": 1000,
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "tools": [{"type": "function", "name": "bash", "description": "Runs.", "parameters": SCHEMA, "strict": True}],
+    "input": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC+/="},
+        {"type": "function_call", "id": "fc_1", "call_id": "A", "name": "bash", "arguments": '{"command": "ls"}'},
+        {"type": "not_known_yet", "x": 1},
+        {"type": "function_call_output", "call_id": "A", "output": "no"},
+    ],
+    "option_not_known_yet": 7,
+}
+BODIES = {"anthropic": ANTHROPIC, "responses": RESPONSES}
+REPLIES: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "type": "message",
+        "content": [{"type": "not_known_yet"}, {"type": "tool_use", "id": "", "name": None, "input": "ls"}],
+        "stop_reason": "a_new_one",
+    },
+    "responses": {"object": "response", "status": "completed", "output": [{"type": "function_call", "call_id": None}]},
+}
+
+
+class Verbatim:
+    """A dialect that sends a given body and keeps what comes."""
+
+    def __init__(self, name: str, body: dict[str, Any]) -> None:
+        self.name = name
+        self.body = body
+        self.received: list[Mapping[str, Any]] = []
+
+    def encode(self, query: Query) -> dict[str, Any]:
+        return copy.deepcopy(self.body) | dict(query.options)
+
+    def decode(self, body: Mapping[str, Any]) -> ModelReply:
+        self.received.append(body)
+        return ModelReply(self.name, "m", "", "", (), Finish.STOP, "", Usage(5, 5, cost=None), "")
+
+    def assembler(self) -> Verbatim:
+        return self
+
+    def feed(self, chunk: Mapping[str, Any]) -> list[Any]:
+        self.received.append(chunk)
+        return []
+
+    def finish(self) -> ModelReply:
+        return ModelReply(self.name, "m", "", "", (), Finish.STOP, "", Usage(5, 5, cost=None), "")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider() -> AsyncIterator[Provider]:
+    keys = {"OPENAI_API_KEY": "sk-one", "ANTHROPIC_API_KEY": "sk-two"}
+    provider = Provider({"PATH": os.environ["PATH"], **keys})
+    provider.warm_up()
+    yield provider
+    await provider.close()
+
+
+def address(double: ProviderDouble, dialect: str) -> str:
+    return double.url + ("" if dialect == "anthropic" else "/v1")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ["anthropic", "responses"])
+async def test_bodies_pass_both_ways_unchanged(provider: Provider, name: str, stream: bool) -> None:
+    events = [{"type": "one", "text": "a\u2028b"}, {"type": "two", "x": None}, {**REPLIES[name], "type": "three"}]
+    dialect = Verbatim(name, BODIES[name])
+    heard: list[Exchange] = []
+    query = Query(BODIES[name]["model"], "", [], options={"extra_headers": {"x-mine": "1"}})
+    async with ProviderDouble([EventStream(events, named=True) if stream else Answer(REPLIES[name])]) as double:
+        source = provider.source(
+            api_base=address(double, name), timeout=10, on_exchange=lambda _, exchange: heard.append(exchange)
+        )
+        await source.ask(dialect, query, stream=stream, on_delta=lambda _: None)
+    expected = {**BODIES[name], "model": BODIES[name]["model"].partition("/")[2]}
+    sent = double.bodies[0]
+    assert sent.pop("stream", False) is stream
+    assert sent == expected
+    assert double.requests[0].headers["x-mine"] == "1"
+    assert dialect.received == (events if stream else [REPLIES[name]])
+    assert (heard[0].body, heard[0].events) == ((None, tuple(events)) if stream else (REPLIES[name], None))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ["anthropic", "responses"])
+async def test_failures_are_sorted_and_sent_once(provider: Provider, name: str, stream: bool) -> None:
+    """CO-07: both forms have a 429 with its Retry-After; neither is tried again below."""
+    too_fast = Answer(
+        {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}, 429, {"retry-after": "1"}
+    )
+    too_long = Answer({"type": "error", "error": {"type": "x", "message": "prompt is too long: 3 > 2"}}, 400)
+    async with ProviderDouble([too_fast, too_long]) as double:
+        source = provider.source(api_base=address(double, name), timeout=10)
+        query = Query(BODIES[name]["model"], "", [])
+        kinds = []
+        for _ in range(2):
+            with pytest.raises(ProviderFailure) as raised:
+                await source.ask(Verbatim(name, BODIES[name]), query, stream=stream, on_delta=lambda _: None)
+            kinds.append((raised.value.kind, raised.value.retry_after))
+    assert kinds == [(FailureKind.RATE_LIMIT, 1.0), (FailureKind.CONTEXT_TOO_LONG, None)]
+    assert len(double.requests) == 2
