@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -36,6 +37,7 @@ from server.wire import Message, WireError, WireProtocol
 STOP_SECONDS = 1.5
 _GRACE_SECONDS = 0.1  # for messages read before the end of input, and for handlers to be cancelled
 _FLUSH_SECONDS = 0.2
+_START_SECONDS = 1.0
 _READ_AHEAD_MESSAGES = 64
 _READ_AHEAD_BYTES = 1 << 20
 _PARENT_POLL_SECONDS = 1.0
@@ -268,7 +270,9 @@ def leave(code: int) -> NoReturn:
 
 def _run(main: Coroutine[Any, Any, int]) -> int:
     """Run to the end. Unlike `asyncio.run`, what then still runs is cancelled without waiting for it for ever."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them costs as much as all our models
     loop = asyncio.new_event_loop()
+    loop.call_later(_START_SECONDS, _collect_garbage)
     try:
         code = loop.run_until_complete(main)
         if left := asyncio.all_tasks(loop):
@@ -282,6 +286,12 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
 
 async def _first_of(*futures: asyncio.Future[Any], timeout: float | None = None) -> None:
     await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _collect_garbage() -> None:
+    """Collect from now on; an entry point may disable that before its imports, which make no garbage, to start faster."""
+    gc.freeze()
+    gc.enable()
 
 
 def _alive(pid: int) -> bool:

@@ -170,7 +170,7 @@ class Snapshot(Wire):
     pending: list[str] = Field(default=[], description="Calls (of `step`) that wait for a decision, in order.")
     stop_reason: StopReason | None = Field(default=None, description="Why the last turn came to rest.")
     error: SessionError | None = Field(default=None, description="Why the last turn failed.")
-    usage: Usage = Field(default=Usage(), description="What was used.")
+    usage: Usage = Field(default_factory=Usage, description="What was used.")
     queued: list[QueuedPrompt] = Field(default=[], description="Prompts that wait for the next query.")
     instructions: list[str] = Field(default=[], description="Instruction files that the model was given.")
     retry: Retry | None = Field(default=None, description="Present while a retry is counted down.")

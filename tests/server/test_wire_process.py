@@ -169,7 +169,7 @@ def test_a_client_that_reads_no_log_and_no_answers_is_served_and_left() -> None:
         TOY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     )
     assert process.stdin is not None
-    initialize = {"processId": None, "rootUri": None, "capabilities": {}}
+    initialize: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
     data = frame({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize})
     for number in range(1, 20):
         data += frame({"jsonrpc": "2.0", "id": number, "method": "handrail/server/health"})
