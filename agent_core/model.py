@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import tenacity
 
 from agent_core.dialects import Delta, Dialect, Query
 from agent_core.errors import ProviderFailure
-from agent_core.prices import cost_of
+from agent_core.prices import cost_of, entry_for
 from agent_core.source import Source
 from agent_core.types import Message, ModelReply
 
@@ -35,6 +35,25 @@ class Retry:
 
 OnDelta = Callable[[Delta], None]
 OnRetry = Callable[[Retry], None]
+
+
+class AnyModel(Protocol):
+    """What a session asks: a `Model`, or a `Rotation` of several."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - told where it is implemented
+    @property
+    def dialect(self) -> str: ...  # noqa: D102
+    @property
+    def context_window(self) -> int | None: ...  # noqa: D102
+
+    async def query(
+        self, system: str, history: Sequence[Message], *, on_delta: OnDelta, on_retry: OnRetry
+    ) -> ModelReply:
+        """Ask for the next reply; raise `ProviderFailure` if there is none."""
+
+    async def close(self) -> None:
+        """Give back what the model holds."""
 
 
 @dataclass(slots=True)
@@ -59,8 +78,9 @@ class Model:
     @property
     def context_window(self) -> int | None:
         """How many tokens the model takes in; None as long as it is not known."""
-        own = self.prices.get(self.name, {}).get("max_input_tokens")
-        return own if own is not None else self.source.context_window
+        own = entry_for(self.name, self.prices) or {}
+        window: int | None = own.get("max_input_tokens")
+        return window if window is not None else self.source.context_window
 
     async def query(
         self,
@@ -90,7 +110,7 @@ class Model:
         reply: ModelReply = await attempts(
             self.source.ask, self.dialect_used, query, stream=self.stream, on_delta=on_delta
         )
-        own = self.prices.get(self.name)
+        own = entry_for(self.name, self.prices)
         return replace(reply, usage=replace(reply.usage, cost=cost_of(reply.usage, own))) if own else reply
 
     async def close(self) -> None:
