@@ -100,7 +100,9 @@ class Connection:
         self._body_length = None
         return body
 
-    def _deliver(self, message: dict[str, Any]) -> None:
+    def _deliver(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            raise TypeError("not a JSON object")
         method = message.get("method")
         if method is None:
             self._settle(message)

@@ -36,17 +36,17 @@ class Flow:
     def __init__(self) -> None:
         self.partial = ""
         self.lost = 0
-        self._taken = 0
+        self.taken = 0
 
     def take(self, offset: int, text: str) -> list[str]:
         """Return the lines that `text`, which begins `offset` bytes into the whole, completes."""
         data = text.encode("utf-8", "replace")
         end = offset + len(data)
-        if end <= self._taken:
+        if end <= self.taken:
             return []
-        self.lost += max(0, offset - self._taken)
-        new = data[max(0, self._taken - offset) :].decode("utf-8", "replace")
-        self._taken = end
+        self.lost += max(0, offset - self.taken)
+        new = data[max(0, self.taken - offset) :].decode("utf-8", "replace")
+        self.taken = end
         *lines, self.partial = (self.partial + new).split("\n")
         if len(self.partial) > _LONGEST_LINE:
             lines.append(self.partial)
