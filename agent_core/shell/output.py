@@ -108,7 +108,7 @@ class HeadAndTail:
         if data:
             self._tail.append(data)
             self._tail_bytes += len(data)
-            while self._tail_bytes - len(self._tail[0]) >= self._tail_limit:
+            while self._tail and self._tail_bytes - len(self._tail[0]) >= self._tail_limit:
                 self._tail_bytes -= len(self._tail.popleft())
 
     def kept(self, rest: str = "") -> Kept:

@@ -78,3 +78,13 @@ class Stopwatch:
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._begun
+
+
+def spooled(result: CommandResult) -> bytes:
+    """Return what is in the spool file of a result."""
+    return Path(result.spool).read_bytes()
+
+
+def mode_of(path: Path) -> int:
+    """Return the permission bits of a file or folder."""
+    return path.stat().st_mode & 0o777
