@@ -33,6 +33,7 @@ class Query:
     history: Sequence[Message]
     max_tokens: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # modelOptions, given to the provider as they are
+    images: bool = False  # whether images marked in outputs are sent as images
 
 
 class Assembler(Protocol):

@@ -6,12 +6,13 @@ on the wire are text that parses to an object; a turn goes back verbatim to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_core.dialects import Query, tool
 from agent_core.dialects.chat_stream import ChatAssembler
-from agent_core.dialects.history import Exchange, Pairing
+from agent_core.dialects.history import Conversation, Exchange, Items
+from agent_core.dialects.images import Image, parts_of
 from agent_core.dialects.shapes import (
     arguments_text,
     clean,
@@ -24,6 +25,7 @@ from agent_core.dialects.shapes import (
     reported_failure,
     text_of,
     wire_arguments,
+    wire_name,
 )
 from agent_core.dialects.vendors import Vendor, provider_of
 from agent_core.types import FailureKind, Finish, ModelReply, Observation, ToolCall, Usage, UserMessage
@@ -62,8 +64,7 @@ class ChatDialect:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._pairing = Pairing()
-        self._encoded: dict[int, tuple[Exchange, str, list[dict[str, Any]]]] = {}
+        self._conversation = Conversation(_encode_exchange)
 
     def encode(self, query: Query) -> dict[str, Any]:
         """Return the body of the request."""
@@ -80,28 +81,23 @@ class ChatDialect:
         """Return an empty assembler for one streamed reply."""
         return ChatAssembler(self.decode)
 
-    def _messages(self, query: Query) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = []
+    def _messages(self, query: Query) -> Items:
+        messages: Items = []
         if query.system:
             messages.append({"role": "system", "content": clean(query.system)})
-        vendor = Vendor(query.model)
-        kept: dict[int, tuple[Exchange, str, list[dict[str, Any]]]] = {}
-        for item in self._pairing.pairs(query.history, vendor):
-            if isinstance(item, UserMessage):
-                messages.append({"role": "user", "content": clean(item.text)})
-                continue
-            known = self._encoded.get(id(item.turn))
-            if known is None or known[1] != query.model or known[0] != item:
-                known = (item, query.model, list(_encode_exchange(item, vendor)))
-            kept[id(item.turn)] = known
-            messages += known[2]
-        self._encoded = kept
+        for item in self._conversation.items(query):
+            messages += [user_message(item)] if isinstance(item, UserMessage) else item
         return messages
 
 
-def _encode_exchange(exchange: Exchange, vendor: Vendor) -> Iterator[dict[str, Any]]:
-    reply = exchange.turn.reply
-    message = _replayed(reply, vendor) or _normalised(reply)
+def user_message(message: UserMessage) -> dict[str, Any]:
+    """Return what was said in the user's place."""
+    return {"role": "user", "content": clean(message.text)}
+
+
+def _encode_exchange(exchange: Exchange, query: Query) -> Items:
+    vendor, reply = Vendor(query.model), exchange.turn.reply
+    message = _replayed(reply, vendor) or {"role": "assistant", "content": clean(reply.text)}
     if reply.calls:
         message["tool_calls"] = [
             {**given, "id": wire_id, "type": "function", "function": _function(call)}
@@ -110,9 +106,8 @@ def _encode_exchange(exchange: Exchange, vendor: Vendor) -> Iterator[dict[str, A
     message["content"] = _content(message.get("content"), bool(reply.calls), vendor)
     if vendor.wants_reasoning:
         message["reasoning_content"] = reply.reasoning
-    yield message
-    for wire_id, result in zip(exchange.ids, exchange.results, strict=True):
-        yield _tool_message(wire_id, result)
+    answers = [_tool_message(*answer, query) for answer in zip(exchange.ids, exchange.results, strict=True)]
+    return [message, *answers, *_images(exchange.results, query)]
 
 
 def _replayed(reply: ModelReply, vendor: Vendor) -> dict[str, Any] | None:
@@ -127,10 +122,6 @@ def _replayed(reply: ModelReply, vendor: Vendor) -> dict[str, Any] | None:
     return {"role": "assistant", "content": None} | kept
 
 
-def _normalised(reply: ModelReply) -> dict[str, Any]:
-    return {"role": "assistant", "content": reply.text}
-
-
 def _given_calls(message: Mapping[str, Any], reply: ModelReply) -> Sequence[dict[str, Any]]:
     """Return what stands in the verbatim calls beside id, type and function (a vendor's signatures)."""
     given = [mapping_of(call) for call in list_of(message.get("tool_calls"))] or [{}] * len(reply.calls)
@@ -139,7 +130,7 @@ def _given_calls(message: Mapping[str, Any], reply: ModelReply) -> Sequence[dict
 
 
 def _function(call: ToolCall) -> dict[str, str]:
-    return {"name": call.name or tool.NAME, "arguments": wire_arguments(call.arguments)}
+    return {"name": wire_name(call.name), "arguments": wire_arguments(call.arguments)}
 
 
 def _content(content: Any, has_calls: bool, vendor: Vendor) -> Any:
@@ -151,8 +142,17 @@ def _content(content: Any, has_calls: bool, vendor: Vendor) -> Any:
     return None if has_calls and not vendor.refuses_null_content else ""
 
 
-def _tool_message(wire_id: str, result: Observation) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": wire_id, "content": clean(result.text)}
+def _tool_message(wire_id: str, result: Observation, query: Query) -> dict[str, Any]:
+    parts = parts_of(result.text, images=query.images)
+    text = "".join(part if isinstance(part, str) else f"[an image, {part.media_type}, follows]" for part in parts)
+    return {"role": "tool", "tool_call_id": wire_id, "content": clean(text)}
+
+
+def _images(results: Sequence[Observation], query: Query) -> Items:
+    """Return a message of the images in all results of a turn: a tool message of this wire holds text only."""
+    parts = [part for result in results for part in parts_of(result.text, images=query.images)]
+    content = [{"type": "image_url", "image_url": {"url": part.url}} for part in parts if isinstance(part, Image)]
+    return [{"role": "user", "content": content}] if content else []
 
 
 def read_reply(body: Mapping[str, Any], model: str) -> ModelReply:

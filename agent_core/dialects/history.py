@@ -7,9 +7,11 @@ out (with one warning each), and ids are rewritten for the target alone: injecti
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from agent_core.dialects import Query
 from agent_core.dialects.vendors import Vendor
 from agent_core.types import AssistantTurn, Message, Observation, UserMessage
 
@@ -27,14 +29,42 @@ class Exchange:
     results: tuple[Observation, ...]
 
 
-class Pairing:
-    """Pairs calls and results of one session's histories for one target; remembers which orphans it warned of."""
+Items = list[dict[str, Any]]
+"""What one exchange becomes on the wire."""
 
-    def __init__(self) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    exchange: Exchange
+    model: str
+    items: Items
+
+
+class Conversation:
+    """Encodes one session's growing history, each exchange once; remembers which orphans it warned of."""
+
+    def __init__(self, encode: Callable[[Exchange, Query], Items]) -> None:
+        self._encode = encode
+        self._encoded: dict[int, _Encoded] = {}
         self._warned: set[str] = set()
 
-    def pairs(self, history: Sequence[Message], vendor: Vendor) -> Iterator[UserMessage | Exchange]:
-        """Yield the history, repaired: exchanges, and what was said in the user's place."""
+    def items(self, query: Query) -> Iterator[UserMessage | Items]:
+        """Yield the repaired history: encoded exchanges (shared, not to be changed), and the user's messages."""
+        vendor = Vendor(query.model)
+        kept: dict[int, _Encoded] = {}
+        for item in self._pairs(query.history, vendor):
+            if isinstance(item, UserMessage):
+                yield item
+                continue
+            # The turn is alive as long as its entry, so its identity cannot be that of another one.
+            known = self._encoded.get(id(item.turn))
+            if known is None or known.model != query.model or known.exchange != item:
+                known = _Encoded(item, query.model, self._encode(item, query))
+            kept[id(item.turn)] = known
+            yield known.items
+        self._encoded = kept
+
+    def _pairs(self, history: Sequence[Message], vendor: Vendor) -> Iterator[UserMessage | Exchange]:
         taken: set[str] = set()
         turn: AssistantTurn | None = None
         following: list[UserMessage | Observation] = []
@@ -66,7 +96,7 @@ class Pairing:
             ids = _wire_ids(turn, vendor, taken)
             results = tuple(found.get(key) or Observation(key, NOT_EXECUTED, is_error=True) for key in keys)
             yield Exchange(turn, ids, results)
-        yield from (message for message in following if isinstance(message, UserMessage))
+        yield from (message for message in following if isinstance(message, UserMessage) and message.text.strip())
 
     def _warn(self, key: str) -> None:
         if key not in self._warned:

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_core.errors import ProviderFailure
-from agent_core.parsing import ArgumentsError, read_object
+from agent_core.parsing import TOOL_NAME, ArgumentsError, read_object
 from agent_core.types import FailureKind, Usage
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_NAME_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_RAW = 20_000
 
 
@@ -77,6 +78,11 @@ def arguments_text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     # Inside JSON text the escape means the same as the character, and the text stays writable.
     return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def wire_name(name: str) -> str:
+    """Return a tool's name in the form that every vendor takes, also where the model made one up."""
+    return _NAME_REFUSED.sub("_", name.strip())[:64] or TOOL_NAME
 
 
 def wire_arguments(arguments: str) -> str:
