@@ -1,0 +1,257 @@
+"""Following a session against a scripted server: decisions, withdrawn questions, interrupts, missed steps."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from editors.terminal.client import RequestFailed
+from editors.terminal.exits import Exit, exit_of
+from editors.terminal.headless import DENIED, HeadlessFace, OnAsk
+from editors.terminal.turn import CancelTurn, Left, Turn, Undecided
+from editors.terminal.view import Line
+from server.protocol import Call, Decision, Snapshot, Transcript
+from tests.editors.terminal_stub import Refusal, Stub, call, snapshot, step
+
+
+class Face:
+    """Remembers what it is shown; `answer` is what it says, and it waits for ever if that is None."""
+
+    def __init__(self, answer: Callable[[Call], Decision | None] | None = None) -> None:
+        self.lines: list[Line] = []
+        self.asked: list[str] = []
+        self.closed = 0
+        self._answer = answer
+
+    def show(self, lines: Sequence[Line]) -> None:
+        self.lines += lines
+
+    def status(self, snapshot: Snapshot, tail: Line | None) -> None:
+        pass
+
+    def rest(self) -> None:
+        pass
+
+    async def pulse(self) -> None:
+        pass
+
+    async def ask(self, call: Call) -> Decision | None:
+        self.asked.append(call.call_id)
+        try:
+            if self._answer is None:
+                await asyncio.Event().wait()
+            return self._answer(call) if self._answer else None
+        except asyncio.CancelledError:
+            self.closed += 1
+            raise
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.gutter + line.text for line in self.lines)
+
+
+def approve(asked: Call) -> Decision:
+    return Decision(call_id=asked.call_id, decision="approve", digest=asked.digest)
+
+
+WAITING = snapshot(2, "awaiting_approval", step(call()))
+DONE = snapshot(5, "idle", step(call(status="completed"), text="Done."), stop_reason="end_turn")
+
+
+async def test_a_turn_is_followed_to_its_end_and_the_decision_names_the_digest() -> None:
+    stub, face = Stub(), Face(approve)
+    stub.on("session/step", snapshot(1, "querying"))
+    waits = iter([WAITING, DONE])
+    stub.on("session/wait", lambda params: next(waits).to_wire())
+    stub.on("session/decide", snapshot(3, "executing", step(call(status="running"))))
+    final = await Turn(stub.client, face, snapshot(0, "idle")).step("go")
+    assert final.stop_reason == "end_turn"
+    assert stub.methods() == ["step", "wait", "decide", "wait"]
+    assert stub.params("session/decide")[0]["decisions"] == [{"callId": "c1", "decision": "approve", "digest": "d1"}]
+    assert [params["after"] for params in stub.params("session/wait")] == [1, 3]
+    assert face.text.count("$ ls") == 1
+
+
+@pytest.mark.parametrize("state", ["dreaming", "awaiting_something", "closed", "idle"])
+async def test_no_state_but_the_one_of_approvals_asks(state: str) -> None:
+    """An unknown state is never an approval, even if it lists pending calls."""
+    stub, face = Stub(), Face(approve)
+    odd = snapshot(2, state, step(call()), pending=["c1"])
+    following = asyncio.ensure_future(Turn(stub.client, face, odd).follow())
+    await asyncio.sleep(0.01)
+    assert face.asked == []
+    assert "decide" not in stub.methods()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        snapshot(3, "idle", step(call(status="cancelled", reason="cancelled")), stop_reason="cancelled"),
+        snapshot(3, "awaiting_approval", step(call(digest="other"))),
+        snapshot(3, "executing", step(call(status="running"))),
+    ],
+)
+async def test_the_question_closes_when_the_call_waits_no_longer(later: Snapshot) -> None:
+    """UX-02, LS-15: cancelled elsewhere, changed, or decided by another client."""
+    stub, face = Stub(), Face()
+    following = asyncio.ensure_future(Turn(stub.client, face, WAITING).follow())
+    while not face.asked:  # noqa: ASYNC110 - there is nothing else to wait on
+        await asyncio.sleep(0)
+    stub.update(later)
+    await asyncio.sleep(0.01)
+    assert face.closed == 1
+    assert "nothing was decided here" in face.text
+    assert "decide" not in stub.methods()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_refused_decision_is_told_and_the_session_read_anew() -> None:
+    """AP-19, AP-20."""
+    stub, face = Stub(), Face(approve)
+
+    def refuse(params: dict[str, Any]) -> Any:
+        raise Refusal(1003, "Call c1 is already decided: completed.")
+
+    stub.on("session/decide", refuse)
+    stub.on("session/get", DONE)
+    final = await Turn(stub.client, face, WAITING).follow()
+    assert final.revision == 5
+    assert "already decided" in face.text
+
+
+async def test_other_refusals_are_not_swallowed() -> None:
+    stub, face = Stub(), Face(approve)
+
+    def refuse(params: dict[str, Any]) -> Any:
+        raise Refusal(-32603, "a fault")
+
+    stub.on("session/decide", refuse)
+    with pytest.raises(RequestFailed, match="a fault"):
+        await Turn(stub.client, face, WAITING).follow()
+
+
+async def test_a_face_that_gives_no_decision_leaves_the_call_waiting() -> None:
+    stub, face = Stub(), Face(lambda asked: None)
+    with pytest.raises(Undecided):
+        await Turn(stub.client, face, WAITING).follow()
+    assert stub.methods() == []
+
+
+async def test_an_interrupt_cancels_and_the_turn_is_followed_to_its_rest() -> None:
+    stub, face = Stub(), Face()
+    stub.on("session/step", snapshot(1, "querying"))
+    stopped = snapshot(3, "idle", stop_reason="cancelled")
+    stub.on("session/cancel", snapshot(2, "cancelling"))
+    turn = Turn(stub.client, face, snapshot(0, "idle"))
+    work = asyncio.ensure_future(turn.step("go"))
+    await asyncio.sleep(0.01)
+    stub.on("session/wait", stopped)
+    turn.interrupt()
+    await asyncio.sleep(0)
+    waiting = next(number for number, (method, _) in enumerate(stub.requests, 1) if method.endswith("wait"))
+    stub.send({"jsonrpc": "2.0", "id": waiting, "result": stopped.to_wire()})
+    assert exit_of(await work) is Exit.CANCELLED
+    assert "cancel" in stub.methods()
+
+
+async def test_a_second_interrupt_leaves_at_once() -> None:
+    stub, face = Stub(), Face()
+    stub.on("session/step", snapshot(1, "querying"))
+    turn = Turn(stub.client, face, snapshot(0, "idle"))
+    work = asyncio.ensure_future(turn.step("go"))
+    await asyncio.sleep(0.01)
+    turn.interrupt()
+    turn.interrupt()
+    with pytest.raises(Left):
+        await work
+
+
+async def test_ctrl_c_at_the_question_cancels_the_turn_and_decides_nothing() -> None:
+    def interrupt(asked: Call) -> Decision | None:
+        raise CancelTurn
+
+    stub, face = Stub(), Face(interrupt)
+    stub.on("session/cancel", snapshot(5, "idle", step(call(status="cancelled")), stop_reason="cancelled"))
+    final = await Turn(stub.client, face, WAITING).follow()
+    assert final.stop_reason == "cancelled"
+    assert "decide" not in stub.methods()
+
+
+async def test_steps_that_updates_passed_over_are_read_from_the_transcript() -> None:
+    stub, face = Stub(), Face(approve)
+    passed = [
+        step(call(status="completed"), index=1, text="one"),
+        step(call(command="pwd", status="completed"), index=2, text="two"),
+    ]
+    page = Transcript(steps=passed, total=3).to_wire()
+    stub.on("session/transcript", lambda params: page)
+    stub.on("session/step", snapshot(1, "executing", step(call(status="running"), index=1, text="one")))
+    last = snapshot(9, "idle", step(index=3, text="three"), stop_reason="end_turn")
+    stub.on("session/wait", last)
+    await Turn(stub.client, face, snapshot(0, "idle")).step("go")
+    assert [line.text for line in face.lines if line.style == "model"] == ["one", "two", "three"]
+    assert face.text.count("$ ls") == 1
+    assert face.text.count("$ pwd") == 1
+    assert stub.params("session/transcript") == [{"sessionId": "one", "fromStep": 1, "limit": 2}]
+
+
+async def test_updates_of_other_sessions_and_older_ones_change_nothing() -> None:
+    stub, face = Stub(), Face(approve)
+    turn = Turn(stub.client, face, WAITING)
+    stub.update(snapshot(9, "idle", step(text="other"), session_id="two"))
+    stub.update(snapshot(1, "idle", step(text="older")))
+    assert turn.latest == WAITING
+    assert face.lines == []
+
+
+async def headless(on_ask: OnAsk) -> tuple[Stub, str, BaseException | None]:
+    stub, out = Stub(), io.StringIO()
+    stub.on("session/decide", DONE)
+    fault: BaseException | None = None
+    try:
+        await Turn(stub.client, HeadlessFace(out, on_ask), WAITING).follow()
+    except Undecided as undecided:
+        fault = undecided
+    return stub, out.getvalue(), fault
+
+
+async def test_without_a_person_the_caller_says_what_happens() -> None:
+    """AP-21: no hang, nothing runs unless the caller said so, and why is told."""
+    stub, text, _ = await headless("deny")
+    decision = stub.params("session/decide")[0]["decisions"][0]
+    assert (decision["decision"], decision["reason"]) == ("reject", DENIED)
+    stub, text, _ = await headless("approve")
+    assert stub.params("session/decide")[0]["decisions"][0]["decision"] == "approve"
+    assert "approved by --on-ask approve" in text
+    stub, text, fault = await headless("fail")
+    assert isinstance(fault, Undecided)
+    assert stub.methods() == []
+    assert "it keeps waiting" in text
+
+
+async def test_a_log_shows_that_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """UX-08."""
+    monkeypatch.setattr("editors.terminal.headless._HEARTBEAT", 0.01)
+    out = io.StringIO()
+    face = HeadlessFace(out, "fail")
+    face.status(snapshot(1, "executing"), None)
+    pulse = asyncio.ensure_future(face.pulse())
+    await asyncio.sleep(0.05)
+    pulse.cancel()
+    assert "… running, 0." in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("end_turn", 0), ("submitted", 0), ("model_error", 1), ("new_word", 1), ("max_steps", 4), ("cancelled", 130)],
+)
+def test_every_stop_reason_has_an_exit_code(reason: str, code: int) -> None:
+    assert exit_of(snapshot(1, "idle", stop_reason=reason)) == code
+    assert exit_of(WAITING) is Exit.UNDECIDED

@@ -1,0 +1,204 @@
+"""The terminal face with real prompts on a scripted keyboard."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+from editors.terminal.asking import Asker
+from editors.terminal.client import RequestFailed
+from editors.terminal.turn import CancelTurn
+from editors.terminal.ui import TerminalFace, rows_of
+from editors.terminal.view import Line, command_lines
+from server.protocol import Call, CommandAnalysis, Decision, ProposedRule, Verdict
+from tests.editors.terminal_stub import call, snapshot
+
+ENTER, ESCAPE, CTRL_C, CTRL_D, UP = "\r", "\x1b", "\x03", "\x04", "\x1b[A"
+
+
+class Desk:
+    """A face, its keyboard and its paper."""
+
+    def __init__(self, keyboard: PipeInput) -> None:
+        self.keyboard = keyboard
+        self.paper = io.StringIO()
+        self.analyzed: list[str] = []
+        console = Console(file=self.paper, width=60, markup=False, highlight=False, emoji=False)
+        self.face = TerminalFace(self.analyze, console, Asker(keyboard, DummyOutput()))
+
+    async def analyze(self, asked: Call, command: str) -> CommandAnalysis:
+        self.analyzed.append(command)
+        if "refused" in command:
+            raise RequestFailed(-32603, "cannot be judged")
+        verdict = Verdict(decision="ask", rule="mode", why="nothing allows it")
+        return CommandAnalysis(understood=True, display=command, verdict=verdict, warnings=["mind the gap"])
+
+    @asynccontextmanager
+    async def asking(self, asked: Call) -> AsyncIterator[asyncio.Task[Decision | None]]:
+        task = asyncio.ensure_future(self.face.ask(asked))
+        await asyncio.sleep(0.05)
+        yield task
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def type(self, *keys: str) -> None:
+        """Type each text when the face had time to ask."""
+        for each in keys:
+            self.keyboard.send_text(each)
+            await asyncio.sleep(0.06)
+
+    async def answered(self, asked: Call, *keys: str) -> Decision | None:
+        async with self.asking(asked) as task:
+            await self.type(*keys)
+            return await asyncio.wait_for(task, 2)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with create_pipe_input() as keyboard:
+        yield Desk(keyboard)
+
+
+async def test_y_and_enter_approve_exactly_what_was_shown(desk: Desk) -> None:
+    assert await desk.answered(call(), "y" + ENTER) == Decision(call_id="c1", decision="approve", digest="d1")
+
+
+@pytest.mark.parametrize(
+    "keys", [[ENTER], [ESCAPE], [" ", ENTER], ["x" + ENTER], ["y", ESCAPE, ENTER], ["q"], [UP, ENTER], ["yes!" + ENTER]]
+)
+async def test_enter_escape_and_stray_keys_leave_the_question_open(desk: Desk, keys: list[str]) -> None:
+    """UX-01."""
+    async with desk.asking(call()) as task:
+        await desk.type(*keys)
+        await asyncio.sleep(0.1 if ESCAPE in keys else 0)
+        assert not task.done()
+
+
+async def test_an_earlier_answer_does_not_come_back_by_an_arrow_key(desk: Desk) -> None:
+    await desk.answered(call(), "y" + ENTER)
+    async with desk.asking(call(2)) as task:
+        await desk.type(UP, ENTER)
+        assert not task.done()
+
+
+async def test_what_was_typed_ahead_answers_nothing(desk: Desk) -> None:
+    """UX-01: a second answer sent with the first is not one about a command that was not on the screen."""
+    await desk.answered(call(), "y" + ENTER + "y" + ENTER)
+    async with desk.asking(call(2)) as task:
+        assert not task.done()
+
+
+async def test_ctrl_c_cancels_and_ctrl_d_leaves(desk: Desk) -> None:
+    with pytest.raises(CancelTurn):
+        await desk.answered(call(), CTRL_C)
+    assert await desk.answered(call(), CTRL_D) is None
+
+
+async def test_a_rejection_takes_its_reason_at_once_or_asks_for_it(desk: Desk) -> None:
+    """AP-24."""
+    for keys in (["n use make" + ENTER], ["n" + ENTER, "use make" + ENTER]):
+        decision = await desk.answered(call(), *keys)
+        assert decision == Decision(call_id="c1", decision="reject", digest="d1", reason="use make")
+    assert await desk.answered(call(), "n" + ENTER, ENTER) == Decision(call_id="c1", decision="reject", digest="d1")
+
+
+async def test_leaving_the_question_for_a_reason_goes_back_and_decides_nothing(desk: Desk) -> None:
+    async with desk.asking(call()) as task:
+        await desk.type("n" + ENTER, CTRL_C)
+        assert not task.done()
+        await desk.type("s" + ENTER)
+        assert await task == Decision(call_id="c1", decision="stop", digest="d1")
+
+
+async def test_an_edit_is_shown_and_asked_about_again(desk: Desk) -> None:
+    """AP-18."""
+    decision = await desk.answered(call(command="ls -l /nope"), "e" + ENTER, "\x7f" * 5 + "." + ENTER, "y" + ENTER)
+    assert decision == Decision(call_id="c1", decision="approve_edited", digest="d1", command="ls -l .")
+    assert desk.analyzed == ["ls -l ."]
+    assert "$ ls -l ." in desk.paper.getvalue()
+    assert "! mind the gap" in desk.paper.getvalue()
+
+
+async def test_an_edit_alone_approves_nothing(desk: Desk) -> None:
+    async with desk.asking(call()) as task:
+        await desk.type("e" + ENTER, ENTER)  # unchanged
+        await desk.type("e" + ENTER, " -l" + ENTER, ENTER)  # changed, then no answer
+        await desk.type("e" + ENTER, " refused" + ENTER, CTRL_C)
+        assert not task.done()
+    assert "unchanged, nothing was decided" in desk.paper.getvalue()
+    assert "cannot be judged" in desk.paper.getvalue()
+
+
+async def test_a_command_of_several_lines_is_edited_as_such(desk: Desk) -> None:
+    asked = call(command="a\nb")
+    decision = await desk.answered(asked, "e" + ENTER, "c" + ENTER + "d" + ESCAPE + ENTER, "yes" + ENTER)
+    assert decision is not None
+    assert decision.command == "a\nbc\nd" or decision.command == "c\nda\nb"
+
+
+async def test_remembering_is_chosen_by_number_from_what_the_server_proposes(desk: Desk) -> None:
+    """AP-11, AP-13: what is remembered is shown before."""
+    asked = call(command="git status", proposed_rules=[ProposedRule(words="git status *", match=["git", "status"])])
+    exact = await desk.answered(asked, "a" + ENTER, "1" + ENTER)
+    rule = await desk.answered(asked, "always" + ENTER, "2" + ENTER)
+    assert exact is not None
+    assert rule is not None
+    assert (exact.decision, exact.remember) == ("approve", "exact")
+    assert (rule.decision, rule.remember) == ("approve", "git status *")
+    assert "2  git status *" in desk.paper.getvalue()
+    async with desk.asking(asked) as task:
+        await desk.type("a" + ENTER, ENTER, "a" + ENTER, "3" + ENTER, "a" + ENTER, "y" + ENTER)
+        assert not task.done()
+
+
+async def test_a_cancelled_question_ends(desk: Desk) -> None:
+    """UX-02."""
+    async with desk.asking(call()) as task:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 1)
+    assert await desk.answered(call(2), "y" + ENTER) is not None
+
+
+async def test_help_and_view_decide_nothing(desk: Desk) -> None:
+    """UX-05: everything can be seen."""
+    asked = call(command="\n".join(f"echo {number}" for number in range(400)), long=True)
+    async with desk.asking(asked) as task:
+        await desk.type("?" + ENTER, "v" + ENTER)
+        assert not task.done()
+    assert "run exactly this command" in desk.paper.getvalue()
+    assert "> echo 200" in desk.paper.getvalue()
+
+
+def test_a_long_command_leaves_its_end_on_the_screen() -> None:
+    """AP-29, UX-05."""
+    padded = "ls" + "\n" * 300 + "touch pwned"
+    rows = [str(row) for row in rows_of(command_lines(padded), 60)]
+    assert len(rows) == 23
+    assert rows[-1] == "  > touch pwned"
+    assert "279 more rows; v shows all" in rows[14]
+    wide = [str(row) for row in rows_of(command_lines("x" * 5000 + "; touch pwned"), 60)]
+    assert len(wide) == 23
+    assert wide[-1].endswith("; touch pwned")
+
+
+def test_rows_fit_the_width_and_markup_is_text() -> None:
+    line = Line("  │ ", "[bold red]" + "日本" * 40, "output")
+    rows = rows_of([line], 40)
+    assert all(row.cell_len <= 40 for row in rows)
+    assert str(rows[0]).startswith("  │ [bold red]")
+    assert str(rows[1]).startswith("  │ ")
+
+
+def test_the_spinner_is_gone_when_the_session_rests(desk: Desk) -> None:
+    desk.face.status(snapshot(1, "querying"), Line("● ", "so far", "model"))
+    desk.face.status(snapshot(2, "idle"), None)
+    desk.face.show([Line("", "done")])
+    assert desk.paper.getvalue().endswith("done\n")
