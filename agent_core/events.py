@@ -132,9 +132,10 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class Unqueued:
-    """All queued prompts were withdrawn."""
+    """A queued prompt was withdrawn, by its id."""
 
     at: float
+    prompt_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class Record:
     remembered: list[tuple[str, Proposal]] = field(
         default_factory=list
     )  # ("exact" or a rule's words, what was approved)
-    queue: list[ev.Queued] = field(default_factory=list)
+    queue: dict[str, ev.Queued] = field(default_factory=dict)  # by prompt id, oldest first
     revision: int = 0
     last_at: float = 0.0
 
@@ -164,6 +164,8 @@ class Record:
                 _subset((key for key, _ in verdicts), (call.key for call in self.calls))
             case ev.Expired(keys=keys):
                 _subset(keys, (call.key for call in self.with_status(CallStatus.AWAITING_APPROVAL)))
+            case ev.Unqueued(prompt_id=prompt_id) if prompt_id not in self.queue:
+                raise IllegalEvent("The prompt is not queued any more: it was delivered or withdrawn.")
             case ev.CommandFinished(key=key):
                 _expect([key], [call.key for call in self.with_status(CallStatus.RUNNING)])
             case ev.Observed(observations=observations):
@@ -312,10 +314,10 @@ class Record:
         self.turn.last_run = run
 
     def _queued(self, event: ev.Queued) -> None:
-        self.queue.append(event)
+        self.queue[str(self.revision + 1)] = event
 
-    def _unqueued(self, _: ev.Unqueued) -> None:
-        self.queue.clear()
+    def _unqueued(self, event: ev.Unqueued) -> None:
+        del self.queue[event.prompt_id]
 
     def _cancel_requested(self, _: ev.CancelRequested) -> None:
         step = self.steps[-1]
@@ -344,9 +346,9 @@ class Record:
         self.stop = self._stop_reason()
         if step.by_person:
             return
-        prompts = [each.prompt for each in self.queue] if self.stop in (None, StopReason.END_TURN) else []
+        prompts = [each.prompt for each in self.queue.values()] if self.stop in (None, StopReason.END_TURN) else []
         if prompts:
-            self.history.extend(each.message for each in self.queue)
+            self.history.extend(each.message for each in self.queue.values())
             self.queue.clear()
             self.stop = None
         if self.stop is None:

@@ -1,0 +1,203 @@
+"""From settings to a working session: the model, the shell, the policy and the masker that it works with.
+
+Invariants: all sessions share one model worker, started when the first of them has a live model; nothing a workspace's
+files say can loosen anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_core.dialects import dialect_for
+from agent_core.errors import HandrailError, SettingsError
+from agent_core.journal import Journal, SessionSummary
+from agent_core.keys import KEY_VARIABLES
+from agent_core.model import AnyModel, Model
+from agent_core.policy import Policy
+from agent_core.proposing import Proposer
+from agent_core.provider import Provider
+from agent_core.redaction import Masker
+from agent_core.rules import Examples, Rule, merge_rules
+from agent_core.session import Session
+from agent_core.settings import WORKSPACE_FILE, RuleSettings, Settings, build, read_toml
+from agent_core.shell import Shell, find_bash
+from agent_core.source import OnExchange, Source
+from agent_core.tape import Tape, TapeSource
+from agent_core.tape_recorder import Recorder
+
+_DOTENV_BYTES = 64 * 1024
+
+
+class Opener:
+    """Makes sessions. `environ` is the server's environment as it was at start, provider keys included."""
+
+    def __init__(self, journal: Journal, environ: Mapping[str, str], *, can_ask: bool) -> None:
+        self._journal = journal
+        self._environ = environ
+        self._can_ask = can_ask
+        self._key_names = [name for names in KEY_VARIABLES.values() for name in names if environ.get(name)]
+        self._masker = Masker.from_sources(environ, provider_keys=self._key_names)
+        self._provider = Provider(environ, mask=self._masker.mask)
+        self._distrusted: set[str] = set()
+        self._bash = ""
+
+    @property
+    def provider(self) -> Provider:
+        """The owner of the model worker."""
+        return self._provider
+
+    def trust(self, folder: str, *, trusted: bool) -> None:
+        """Take the person's trust in a folder, or its end; what is not said is trusted."""
+        (self._distrusted.discard if trusted else self._distrusted.add)(folder)
+
+    def trusted(self, cwd: str) -> bool:
+        """Whether the folder and those that hold it are trusted."""
+        return not any(Path(cwd).is_relative_to(folder) for folder in self._distrusted)
+
+    async def open(self, summary: SessionSummary, settings: Settings) -> Session:
+        """Make a new session and enter it into the journal."""
+        session = await self._make(summary, settings)
+        await self._journal.add(session.summary)
+        await session.open()
+        return session
+
+    async def resume(self, summary: SessionSummary) -> Session:
+        """Take a stored session up where it ended; its last settings hold, without `trusted`."""
+        events, _ = await self._journal.events(summary.id)
+        stored = next((each.settings for each in reversed(events) if hasattr(each, "settings")), "{}")
+        settings = build(Settings.model_validate_json(stored).model_dump(), "The stored session's settings")
+        if settings.mode == "trusted":
+            settings = settings.model_copy(update={"mode": "ask"})
+        session = await self._make(summary, settings)
+        try:
+            await session.resume()
+        except HandrailError:
+            await session.close()
+            raise
+        return session
+
+    async def configure(self, session: Session, settings: Settings) -> None:
+        """Give an open session other settings."""
+        masker = await asyncio.to_thread(self._session_masker, session.cwd)
+        proposer = await asyncio.to_thread(self.proposer, session.cwd, settings, masker)
+        model = session.model if _same_model(session.settings, settings) else await self._model(settings, session.cwd)
+        await session.configure(settings, model, proposer)
+
+    async def close(self) -> None:
+        """End the model worker."""
+        await self._provider.close()
+
+    async def _make(self, summary: SessionSummary, settings: Settings) -> Session:
+        masker = await asyncio.to_thread(self._session_masker, summary.cwd)
+        proposer = await asyncio.to_thread(self.proposer, summary.cwd, settings, masker)
+        model = await self._model(settings, summary.cwd)
+        hold = self._journal.hold(summary.id)
+        spool = self._journal.spool_folder(summary.id)
+        return Session(
+            summary,
+            settings,
+            journal=self._journal,
+            hold=hold,
+            model=model,
+            shell=Shell(
+                bash=self._bash, session_id=summary.id, masker=masker, spool_dir=spool, hidden=[self._journal.folder]
+            ),
+            proposer=proposer,
+            masker=masker,
+        )
+
+    def _session_masker(self, cwd: str) -> Masker:
+        """Return a masker that also knows what the workspace's `.env` holds."""
+        try:
+            with (Path(cwd) / ".env").open(encoding="utf-8", errors="replace") as file:
+                dotenv = file.read(_DOTENV_BYTES)
+        except OSError:
+            return self._masker
+        return Masker.from_sources(self._environ, dotenv, self._key_names)
+
+    def proposer(self, cwd: str, settings: Settings, masker: Masker | None = None) -> Proposer:
+        """Return what judges commands in a folder by these settings, and by what the folder's own file tightens."""
+        self._bash = self._bash or find_bash(self._environ)
+        workspace = read_toml(Path(cwd) / WORKSPACE_FILE)
+        tightening = build({"rules": workspace.get("rules", [])}, f"{cwd}/{WORKSPACE_FILE}").rules
+        rules = [_rule(each) if isinstance(each, RuleSettings) else each for each in settings.rules]
+        own = [_rule(each) for each in tightening if isinstance(each, RuleSettings)]
+        return Proposer(
+            cwd=cwd,
+            bash=self._bash,
+            settings=settings,
+            policy=Policy([*rules, *merge_rules((), own)], settings.mode),
+            environ=self._environ,
+            masker=masker or self._masker,
+            can_ask=self._can_ask,
+            trusted=lambda: self.trusted(cwd),
+        )
+
+    async def _model(self, settings: Settings, cwd: str) -> AnyModel:
+        if settings.replay is not None:
+            tape = await asyncio.to_thread(_load_tape, settings.replay)
+            return _model_of(settings, tape.model, settings.dialect or tape.dialect, TapeSource(tape))
+        if not settings.model:
+            raise SettingsError(
+                "No model is chosen: set `model` in the settings, such as `anthropic/claude-opus-4-5`, "
+                "or `replay` to a tape.",
+            )
+        ca_bundle = settings.ca_bundle or ""
+        self._provider.warm_up(ca_bundle)
+        source = self._provider.source(
+            api_base=settings.api_base or "",
+            timeout=settings.request_timeout,
+            ca_bundle=ca_bundle,
+            on_exchange=self._recorder(settings, cwd),
+        )
+        return _model_of(settings, settings.model, settings.dialect, source)
+
+    def _recorder(self, settings: Settings, cwd: str) -> OnExchange | None:
+        if not settings.record:
+            return None
+        dialect = dialect_for(settings.model, settings.dialect).name
+        path = Path(settings.record).expanduser()
+        return Recorder(path, model=settings.model, dialect=dialect, masker=self._masker, workspace=cwd).take
+
+
+def _load_tape(path: str) -> Tape:
+    return Tape.load(Path(path).expanduser())
+
+
+def _rule(settings: RuleSettings) -> Rule:
+    examples = Examples(match=tuple(settings.examples.match), no_match=tuple(settings.examples.no_match))
+    return Rule(match=tuple(settings.match), decision=settings.decision, why=settings.why, examples=examples)
+
+
+def _model_of(settings: Settings, name: str, dialect: str | None, source: Source) -> Model:
+    return Model(
+        name,
+        dialect_for(name, dialect),
+        source,
+        stream=settings.stream,
+        max_tokens=settings.max_tokens,
+        options=settings.model_options,
+        max_attempts=settings.limits.max_attempts,
+    )
+
+
+_MODEL_SETTINGS = (
+    "model",
+    "dialect",
+    "api_base",
+    "model_options",
+    "ca_bundle",
+    "max_tokens",
+    "stream",
+    "request_timeout",
+    "replay",
+    "record",
+)
+
+
+def _same_model(old: Settings, new: Settings) -> bool:
+    return old.limits.max_attempts == new.limits.max_attempts and all(
+        getattr(old, name) == getattr(new, name) for name in _MODEL_SETTINGS
+    )

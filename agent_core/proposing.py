@@ -1,0 +1,150 @@
+"""From what the model asks for to what a person is shown: exactly one proposal per action, judged and annotated.
+
+Invariants: a proposal holds the model's text byte for byte; what is judged is what would run, in the folder and with
+the variables it would have; judging reads the disk but never changes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agent_core.display import warnings_for
+from agent_core.events import ProposedCall
+from agent_core.policy import Policy, proposed_rules
+from agent_core.policy_context import PolicyContext
+from agent_core.program_risks import rule_run_environment
+from agent_core.record import Call, Record
+from agent_core.redaction import Masker
+from agent_core.settings import Settings
+from agent_core.shell import CommandLimits, base_environment
+from agent_core.types import Action, CallStatus, Proposal, Reason, Verdict
+
+_GIT_CONFIG_BYTES = 64 * 1024
+
+
+class Proposer:
+    """Proposes and judges the commands of one session, by the settings it has now."""
+
+    def __init__(
+        self,
+        *,
+        cwd: str,
+        bash: str,
+        settings: Settings,
+        policy: Policy,
+        environ: Mapping[str, str],
+        masker: Masker,
+        can_ask: bool,
+        trusted: Callable[[], bool],
+    ) -> None:
+        self.bash = bash
+        self.policy = policy
+        self.command_limits = CommandLimits(kept_bytes=settings.command.output_limit)
+        self._cwd = cwd
+        self._settings = settings
+        self._masker = masker
+        self._can_ask = can_ask
+        self._trusted = trusted
+        command = settings.command
+        self._environment = base_environment(environ, inherit=command.inherit, added=command.env)
+
+    def proposal(self, key: str, command: str, timeout: float | None) -> Proposal:
+        """Return what would run for a command text; `timeout` is what the model asks for, None the setting."""
+        return Proposal(
+            key,
+            command,
+            self._cwd,
+            self.bash,
+            timeout or self._settings.command.timeout,
+            self._settings.sandbox,
+            tuple(sorted(self._settings.command.env)),
+        )
+
+    def propose(self, record: Record, position: int, action: Action) -> ProposedCall:
+        """Return an action as it would run, with its verdict and what a person should know."""
+        proposal = self.proposal(record.key(position), action.command, action.timeout)
+        context = self.context(record, action.command)
+        warnings = list(warnings_for(action.command, context))
+        if action.timeout and action.timeout > self._settings.command.timeout:
+            warnings.append(
+                f"It asks for {action.timeout:g} s, more than the usual {self._settings.command.timeout:g} s."
+            )
+        return ProposedCall(action.call, proposal, self._verdict(action.command, context), tuple(warnings))
+
+    def warnings(self, record: Record, command: str) -> tuple[str, ...]:
+        """Return what a person should know of a command."""
+        return warnings_for(command, self.context(record, command))
+
+    def judge(self, record: Record, command: str) -> Verdict:
+        """Return what the policy says about a command now."""
+        return self._verdict(command, self.context(record, command))
+
+    def last_word(self, record: Record, call: Call) -> Verdict | None:
+        """Judge a call right before it starts; return the verdict if it may not start, None if it may."""
+        if record.steps[-1].by_person:
+            return None
+        verdict = self.judge(record, call.to_run.command)
+        by_rule = call.decided_by.startswith("rule ")
+        refused = verdict.decision == "deny" or (verdict.decision == "ask" and by_rule)
+        return verdict if refused else None
+
+    def environment(self, call: Call) -> dict[str, str]:
+        """Return the whole environment of a call's command."""
+        if call.decided_by.startswith("rule "):
+            return {**self._environment, **rule_run_environment()}
+        return self._environment
+
+    def rules_to_remember(self, record: Record, command: str) -> list[tuple[str, ...]]:
+        """Return the rules that a decision about this command may remember for the session."""
+        return list(proposed_rules(command, self.context(record, command)))
+
+    def context(self, record: Record, command: str) -> PolicyContext:
+        """Return what a verdict about this command depends on besides the rules."""
+        return PolicyContext(
+            cwd=self._cwd,
+            roots=(os.path.realpath(self._cwd),),
+            home=self._environment.get("HOME", "/home"),
+            trusted=self._trusted(),
+            remembered=frozenset((each.cwd, each.command) for words, each in record.remembered if words == "exact"),
+            remembered_rules=frozenset(tuple(shlex.split(words)) for words, _ in record.remembered if words != "exact"),
+            environment=frozenset(self._environment),
+            secrets=self._masker.secrets_in(command),
+            rejected=_rejected(record),
+            resolve=os.path.realpath,
+            find_program=lambda name: shutil.which(name, path=self._environment.get("PATH")),
+            git_config=_git_config,
+        )
+
+    def _verdict(self, command: str, context: PolicyContext) -> Verdict:
+        verdict = self.policy.judge(command, context)
+        if verdict.decision == "ask" and not self._can_ask:
+            return Verdict(
+                "deny",
+                verdict.rule,
+                "The editor did not say that it can show approvals.",
+                Reason.NO_APPROVAL_POSSIBLE,
+            )
+        return verdict
+
+
+def _rejected(record: Record) -> tuple[str, ...]:
+    """Return the commands that the person rejected in the current turn."""
+    steps = record.steps[-record.turn.steps :] if record.turn.steps else []
+    return tuple(
+        call.shown.command
+        for step in steps
+        for call in step.calls
+        if call.status is CallStatus.REJECTED and call.reason is Reason.REJECTED_BY_PERSON and call.shown
+    )
+
+
+def _git_config(folder: str) -> str:
+    try:
+        with (Path(folder) / ".git" / "config").open(encoding="utf-8", errors="replace") as file:
+            return file.read(_GIT_CONFIG_BYTES)
+    except OSError:
+        return ""

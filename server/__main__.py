@@ -1,0 +1,38 @@
+"""Starts the server: on standard input and output, or on loopback for debugging.
+
+Invariants: the log goes to standard error only; the workspace is never on the import path (`python -P`, or the
+`handrail` script), so that a folder with a `server/` in it cannot run as us.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until the end and return the exit code."""
+    parser = argparse.ArgumentParser(prog="handrail serve", description="Serve an editor on stdio.")
+    parser.add_argument("--tcp", metavar="PORT", type=int, help="serve one client on this port of loopback instead")
+    parser.add_argument(
+        "--log", default="warning", choices=["debug", "info", "warning", "error"], help="the least of what is logged"
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=options.log.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    from server.app import create
+
+    server = create(version("handrail"))
+    return server.run_stdio() if options.tcp is None else server.run_tcp(options.tcp)
+
+
+if __name__ == "__main__":
+    from server.lifecycle import leave
+
+    leave(main())

@@ -1,0 +1,136 @@
+"""The Handrail server: its sessions, what it says of itself, and what it tells its client.
+
+Invariants: the core is imported after `initialize` is answered and off the event loop, so that an editor starts at
+once; updates are sent for every change and may be superseded; the server never asks the client for a decision, so
+nobody answers for the person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from server import protocol as wire
+from server.lifecycle import WireServer
+from server.wire import WireError
+
+if TYPE_CHECKING:
+    from agent_core.session import Session
+    from server.registry import Registry
+
+_CORE = ("server.handlers", "server.convert", "server.registry")
+_UNSERVED = ("handrail/session/didUpdate", "handrail/session/didStream")
+
+
+class HandrailServer(WireServer):
+    """Serves one client; see `server/PROTOCOL.md` for what it answers."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__("handrail", version)
+        self.defaults: wire.Settings | None = None
+        self._registry: Registry | None = None
+        self._importing: asyncio.Task[None] | None = None
+
+    def import_core(self) -> asyncio.Task[None]:
+        """Begin to import the core, once, in a thread: it is large, and the loop must go on answering."""
+        if self._importing is None:
+            self._importing = asyncio.create_task(asyncio.to_thread(_import_core), name="import")
+        return self._importing
+
+    async def registry(self) -> Registry:
+        """Return the sessions of this server."""
+        await asyncio.shield(self.import_core())
+        if self._registry is None:
+            from server.convert import settings_of
+            from server.registry import Registry
+
+            can_ask = self.client is not None and self.client.approvals
+            self._registry = Registry(os.environ, can_ask=can_ask, defaults=settings_of(self.defaults))
+        return self._registry
+
+    def watch(self, session: Session) -> None:
+        """Tell the client of every change of a session; harmless when repeated."""
+        from server import convert
+
+        session.on_update = lambda each: self.tell("handrail/session/didUpdate", convert.snapshot(each))
+        session.on_piece = lambda each, piece: self.tell("handrail/session/didStream", convert.piece(each, piece))
+
+    async def on_stop(self) -> None:
+        """Close all sessions; what is in flight is recorded as interrupted."""
+        if self._registry is not None:
+            await self._registry.close()
+
+
+def _import_core() -> None:
+    for name in _CORE:
+        importlib.import_module(name)
+
+
+def create(version: str) -> HandrailServer:
+    """Return a server with every handler in place."""
+    server = HandrailServer(version)
+
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        server.defaults = _defaults(params.initialization_options)
+
+    @server.feature(types.INITIALIZED)
+    def initialized(_: types.InitializedParams) -> None:
+        server.import_core()
+
+    for name, method in wire.METHODS.items():
+        if method.direction == "client_to_server":
+            server.method(name)(_handler(server, name))
+    return server
+
+
+def _handler(server: HandrailServer, name: str) -> Callable[[Any], Awaitable[Any]]:
+    async def handle(params: Any) -> Any:
+        registry = await server.registry()
+        from server.handlers import HANDLERS, answering
+
+        if name not in HANDLERS:
+            raise WireError(wire.ErrorCode.METHOD_NOT_FOUND, f"{name} is not served yet by this version.")
+        result = await answering(HANDLERS[name])(registry, params)
+        for session in registry.all():
+            server.watch(session)
+        return result
+
+    return handle
+
+
+def _defaults(options: Any) -> wire.Settings | None:
+    """Read `initializationOptions`; raises `WireError` for settings that are unknown or wrong."""
+    if options is None:
+        return None
+    from pydantic import ValidationError
+
+    try:
+        return wire.Settings.model_validate(_plain(options))
+    except ValidationError as error:
+        problems = [
+            wire.Problem(field=".".join(str(part) for part in each["loc"]), problem=each["msg"])
+            for each in error.errors()
+        ]
+        told = "; ".join(f"{each.field}: {each.problem}" if each.field else each.problem for each in problems)
+        raise WireError(
+            wire.ErrorCode.SETTINGS_REFUSED,
+            f"The initializationOptions are refused: {told}.",
+            wire.ErrorData(problems=problems),
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return options as plain data, whatever the LSP library made of them."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(each) for name, each in value._asdict().items()}
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value

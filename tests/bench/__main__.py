@@ -1,0 +1,73 @@
+"""`make bench`: a table of ratios, each against its peer in the same run, kept in `tests/bench/README.md`.
+
+Invariants: nothing here is a test; runs of both sides alternate, so that what else the machine does weighs on both.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.bench import starting, steps
+
+README = Path(__file__).parent / "README.md"
+RUNS = 7
+
+
+def alternate(ours: Callable[[], float], peer: Callable[[], float], runs: int = RUNS) -> tuple[float, float]:
+    """Return the medians of both, measured in turn."""
+    pairs = [(ours(), peer()) for _ in range(runs)]
+    return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
+
+
+def row(name: str, ours: float, peer: float, goal: float | None, unit: str = "ms") -> str:
+    """Return a line of the table; times are given in seconds."""
+    scale = 1000 if unit == "ms" else 1
+    ratio = ours / peer
+    verdict = "" if goal is None else f"{goal:g} {'✓' if ratio <= goal else '✗'}"
+    return f"| {name} | {ours * scale:.2f} {unit} | {peer * scale:.2f} {unit} | {ratio:.2f} | {verdict} |"
+
+
+def rows() -> list[str]:
+    """Measure everything."""
+    start = alternate(
+        lambda: starting.seconds_to_initialize(starting.OURS), lambda: starting.seconds_to_initialize(starting.BARE)
+    )
+    early = alternate(
+        lambda: steps.at(steps.ours(30, full_sync=False), steps.EARLY), lambda: steps.at(steps.peer(30), steps.EARLY)
+    )
+    synced = alternate(
+        lambda: steps.at(steps.ours(30, full_sync=True), steps.EARLY), lambda: steps.at(steps.peer(30), steps.EARLY)
+    )
+    ours = steps.ours(steps.LATE + 5, full_sync=False)
+    peer = steps.peer(steps.LATE + 5)
+    return [
+        row("`initialize` answered; peer: a bare pygls server", *start, 1.3),
+        row("step 10, without full sync; peer: mini-swe-agent", *early, 1.0),
+        row("step 10, with full sync; peer: mini-swe-agent (makes none)", *synced, 1.5),
+        row("step 1000; peer: mini-swe-agent", steps.at(ours, steps.LATE), steps.at(peer, steps.LATE), 0.2),
+        row("step 1000; peer: our own step 10", steps.at(ours, steps.LATE), steps.at(ours, steps.EARLY), 1.2),
+        f"| memory kept per 1,000 steps | {steps.memory(1000) / 1e6:.1f} MB | | | |",
+    ]
+
+
+def main() -> None:
+    """Measure, print and keep the table."""
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    table = "\n".join(["| what | ours | peer | ratio | goal |", "|---|---|---|---|---|", *rows()])
+    when = datetime.now(UTC).strftime("%Y-%m-%d")
+    README.write_text(
+        f"# Bench\n\n`make bench` prints and keeps this table: medians, both sides in turn in one run.\n\n"
+        f"{machine}; {when}.\n\n{table}\n",
+        encoding="utf-8",
+    )
+    sys.stdout.write(table + "\n")
+
+
+if __name__ == "__main__":
+    main()
