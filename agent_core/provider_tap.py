@@ -1,15 +1,18 @@
-"""The tap: lets a call see the HTTP response that was received on its behalf, as it came.
+"""The tap: takes a provider's HTTP response out of litellm's hands, as it came.
 
-litellm's objects are not the provider's body: ids and arguments are changed, a null finish is rewritten, and some
-replies crash its readers. So every response of every `httpx` client of this process is remembered for the call that
-runs, and whoever made the call reads the bytes from here. Seen with litellm 1.110.2: the OpenAI, Anthropic and
-OpenAI-compatible paths all go through `httpx.AsyncClient.send`, and a streamed response is handed back unread.
+litellm's objects are not the provider's body: ids and arguments are changed, a null finish is rewritten, some replies
+crash its readers, and a streamed Messages call needs packages of its proxy. So litellm makes the request, and when a
+good response comes from an address of the dialect that was asked for, the call takes it from here and litellm's part
+is over. Seen with litellm 1.110.2: the OpenAI, Anthropic and OpenAI-compatible paths all go through
+`httpx.AsyncClient.send`, which hands a streamed response back unread.
 
-Invariants: a tap changes neither request nor response; calls that run at once never see each other's responses.
+Invariants: a tap changes neither request nor response; calls that run at once never see each other's responses; what
+is not taken goes to litellm as if there were no tap.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextvars import ContextVar
 from typing import Any
@@ -24,20 +27,17 @@ _OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
 class Tap:
     """What one call received: the last response, or the fault of the transport instead of one."""
 
-    def __init__(self) -> None:
+    def __init__(self, path_end: str) -> None:
+        """Open the tap for the running task and those it starts; good responses of such addresses are taken."""
+        self._path_end = path_end
         self.response: httpx.Response | None = None
         self.fault: Exception | None = None
+        self.taken: asyncio.Future[httpx.Response] = asyncio.get_running_loop().create_future()
         _current.set(self)
 
-    def speaks(self, path_end: str) -> bool:
-        """Whether a good response came, from an address with this end."""
-        return self.response is not None and self.response.is_success and self.response.url.path.endswith(path_end)
-
-    @property
-    def is_event_stream(self) -> bool:
-        """Whether the response is one of server-sent events, read by nobody yet."""
-        response = self.response
-        return response is not None and not response.is_stream_consumed and "json" not in _content_type(response)
+    def takes(self, response: httpx.Response) -> bool:
+        """Whether this response is the provider's own answer to the call."""
+        return response.is_success and response.url.path.endswith(self._path_end) and not self.taken.done()
 
     async def text(self) -> str:
         """Return the whole body; "" if another reader has used it up."""
@@ -49,15 +49,15 @@ class Tap:
             return ""
         return self.response.text
 
-    def body_chunks(self) -> AsyncIterator[bytes]:
-        """Return the bytes of a response that nobody has read yet, as they come."""
-        assert self.response is not None  # noqa: S101 - asked only after `speaks`
-        return self.response.aiter_bytes()
-
     async def close(self) -> None:
         """Close the response, and its connection if the response was not read to its end."""
         if self.response is not None:
             await self.response.aclose()
+
+
+def is_event_stream(response: httpx.Response) -> bool:
+    """Whether the response is one of server-sent events, read by nobody yet."""
+    return not response.is_stream_consumed and "json" not in str(response.headers.get("content-type", "")).lower()
 
 
 class Events:
@@ -107,10 +107,9 @@ def install() -> None:
             raise
         if tap is not None:
             tap.response = response
+            if tap.takes(response):
+                tap.taken.set_result(response)
+                await asyncio.Event().wait()  # until whoever took the response cancels litellm's part
         return response
 
     httpx.AsyncClient.send = tapped  # type: ignore[method-assign]
-
-
-def _content_type(response: httpx.Response) -> str:
-    return str(response.headers.get("content-type", "")).lower()

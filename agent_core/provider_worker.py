@@ -15,8 +15,12 @@ and out, any number of calls at once:
     {"id": 1, "failure": {"status", "retry_after", "body", "error", "fault", "message"}}
     {"id": 2, "facts": {"context_window", "price"}}
 
-A provider that speaks the dialect itself is heard as it spoke (`provider_tap`): once its answer is here, what litellm
-makes of it does not count. For all others the reply is litellm's own shape.
+A provider that speaks the dialect itself is heard as it spoke: litellm makes the request, `provider_tap` takes the
+response. For all others the reply is litellm's own shape. What litellm 1.110.2 was seen to do to our requests:
+`acompletion`, `aresponses` and `anthropic_messages` send native bodies member by member as they are, `is_error`,
+signatures, cache marks and unknown blocks included, streamed or not; the first keeps options it does not know, the
+second keeps them in `extra_body` only, the third drops them, and for the newest Claude models it turns a thinking
+budget into an effort. Responses of a model that it does not know it streams only once the model is registered.
 
 Invariants: nothing but these lines reaches the parent; keys come from the environment alone; the process ends with
 its parent, whatever ended that; a cancelled call closes its connection; litellm never retries.
@@ -34,7 +38,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any
 
 from agent_core import provider_tap
@@ -90,7 +94,7 @@ class Worker:
         if "facts" in request:
             self._tell({"id": number, "facts": self._facts(request["facts"])})
             return
-        tap = provider_tap.Tap()
+        tap = provider_tap.Tap(_PATH_ENDS[request["ask"]["dialect"]])
         try:
             await self._ask(number, tap, request["ask"])
         except Exception as error:
@@ -100,26 +104,24 @@ class Worker:
             await tap.close()
 
     async def _ask(self, number: int, tap: provider_tap.Tap, ask: Mapping[str, Any]) -> None:
-        limit, path_end = ask["timeout"], _PATH_ENDS[ask["dialect"]]
-        async with asyncio.timeout(limit) as watch:
-            reply: Any = None
-            try:
-                reply = await self._call(ask)
-            except Exception:
-                if not tap.speaks(path_end):
-                    raise
-            native = tap.speaks(path_end)
-            if not (tap.is_event_stream if native else hasattr(reply, "__aiter__")):
-                self._tell_body(number, await tap.text() if native else json.dumps(_plain(reply)))
-                return
-            events = provider_tap.Events(tap.body_chunks() if native else _chunks(reply))
-            async with contextlib.aclosing(aiter(events)) as each:
-                async for event in each:
-                    watch.reschedule(asyncio.get_running_loop().time() + limit)
-                    self._tell_event(number, event)
-            if events.stray:
-                raise _NoReplyError(events.stray)
-            self._tell({"id": number, "end": True})
+        calling = asyncio.create_task(self._call(ask))
+        try:
+            async with asyncio.timeout(ask["timeout"]) as watch:
+                await asyncio.wait({calling, tap.taken}, return_when=asyncio.FIRST_COMPLETED)
+                if tap.taken.done():
+                    response = tap.taken.result()
+                    events = response.aiter_bytes() if provider_tap.is_event_stream(response) else None
+                    body = "" if events else await tap.text()
+                else:
+                    reply = await calling
+                    events = _as_events(reply) if hasattr(reply, "__aiter__") else None
+                    body = "" if events else json.dumps(_plain(reply))
+                if events is None:
+                    self._tell_body(number, body)
+                else:
+                    await self._tell_events(number, events, watch, ask["timeout"])
+        finally:
+            calling.cancel()
 
     async def _call(self, ask: Mapping[str, Any]) -> Any:
         body, dialect, stream = dict(ask["body"]), ask["dialect"], ask["stream"]
@@ -169,6 +171,19 @@ class Worker:
     def _tell(self, message: Mapping[str, Any]) -> None:
         self._write(json.dumps(message).encode() + b"\n")
 
+    async def _tell_events(
+        self, number: int, chunks: AsyncIterator[bytes], watch: asyncio.Timeout, limit: float
+    ) -> None:
+        """Pass on the events as they come; `limit` is the seconds that the next one may take."""
+        events = provider_tap.Events(chunks)
+        async with contextlib.aclosing(aiter(events)) as each:
+            async for event in each:
+                watch.reschedule(asyncio.get_running_loop().time() + limit)
+                self._tell_event(number, event)
+        if events.stray:
+            raise _NoReplyError(events.stray)
+        self._tell({"id": number, "end": True})
+
     def _tell_event(self, number: int, event: bytes) -> None:
         # The event's own text goes on, not a re-encoding of it; only its form is checked.
         if event == b"[DONE]":
@@ -193,7 +208,7 @@ class _NoReplyError(Exception):
     """What came with a good status is not the shape of any reply."""
 
 
-async def _chunks(reply: Any) -> AsyncGenerator[bytes, None]:
+async def _as_events(reply: Any) -> AsyncGenerator[bytes, None]:
     """Return litellm's own stream in the form of server-sent events."""
     async for chunk in reply:
         yield chunk if isinstance(chunk, bytes) else b"data: %b\n\n" % json.dumps(_plain(chunk)).encode()
