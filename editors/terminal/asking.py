@@ -13,7 +13,6 @@ from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.history import DummyHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -51,7 +50,6 @@ class Asker:
     def _session(self, interrupt: type[Exception], end: type[Exception]) -> PromptSession[str]:
         return PromptSession(
             erase_when_done=True,
-            history=DummyHistory(),
             complete_while_typing=False,
             interrupt_exception=interrupt,
             eof_exception=end,

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from editors.terminal.exits import exit_table
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
@@ -95,19 +97,12 @@ def _add_export(commands: _Commands[argparse.ArgumentParser]) -> None:
 
 
 def _run_epilog() -> str:
-    return """\
+    return f"""\
 Keys of providers come from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...).
 Ctrl-C cancels the turn, a second one leaves at once; a session can always be resumed.
 
 exit codes:
-    0  the model ended its turn
-    1  the turn ended otherwise: the model could not be asked, refused, or kept making faulty calls
-    2  wrong usage or settings; nothing ran
-    3  a command needs a decision and nobody made one; it keeps waiting in the session
-    4  a limit of steps, cost, time, repeats or rejections was reached
-    5  the server ended, could not be started, or refused
-    6  you rejected a command and stopped the turn
-  130  you cancelled the turn"""
+{exit_table()}"""
 
 
 if __name__ == "__main__":

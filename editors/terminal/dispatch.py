@@ -89,7 +89,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         name = ".".join(str(part) for part in first["loc"])
         told = first["msg"].removeprefix("Value error, ")
         raise Problem(
-            f"{name + ': ' if name else ''}{told}. `handrail settings` lists all of them.", Exit.USAGE
+            f"{name + ': ' if name else ''}{told}\n  `handrail settings` lists all of them.", Exit.USAGE
         ) from None
 
 

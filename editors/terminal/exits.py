@@ -1,4 +1,4 @@
-"""The exit codes of the `handrail` command, and which one a turn ends with.
+"""The exit codes of the `handrail` command.
 
 Invariants: 0 means that the model ended its turn by itself; every other outcome has its own code, told by `--help`.
 """
@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 from typing import Self
-
-from editors.terminal.view import DONE_WELL
-from server.protocol import Snapshot
 
 
 class Exit(IntEnum):
@@ -34,18 +31,6 @@ class Exit(IntEnum):
     CANCELLED = 130, "you cancelled the turn"
 
 
-_BY_STOP_REASON = {
-    **dict.fromkeys(DONE_WELL, Exit.DONE),
-    **dict.fromkeys(
-        ("max_steps", "cost_limit", "time_limit", "max_repeats", "max_rejections", "step_done"), Exit.LIMIT
-    ),
-    "rejected_and_stopped": Exit.STOPPED,
-    "cancelled": Exit.CANCELLED,
-}
-
-
-def exit_of(snapshot: Snapshot) -> Exit:
-    """Return the exit code for a session at rest."""
-    if snapshot.pending:
-        return Exit.UNDECIDED
-    return _BY_STOP_REASON.get(snapshot.stop_reason or "", Exit.FAILED)
+def exit_table() -> str:
+    """Return the codes with their meanings, one a line."""
+    return "\n".join(f"  {code.value:>3}  {code.meaning}" for code in Exit)

@@ -15,12 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from editors.terminal.client import Client
-from editors.terminal.exits import Exit, exit_of
+from editors.terminal.exits import Exit
 from editors.terminal.headless import HeadlessFace, OnAsk
 from editors.terminal.problems import Problem
 from editors.terminal.turn import Face, Left, Turn, Undecided
-from editors.terminal.view import BLANK, UNFINISHED, Line, closing_lines, header_lines
+from editors.terminal.view import BLANK, DONE_WELL, UNFINISHED, Line, closing_lines, header_lines
 from server.protocol import PROTOCOL_VERSION, AnalyzeParams, Call, CommandAnalysis, Settings, Snapshot
+
+_BY_STOP_REASON = {
+    **dict.fromkeys(DONE_WELL, Exit.DONE),
+    **dict.fromkeys(
+        ("max_steps", "cost_limit", "time_limit", "max_repeats", "max_rejections", "step_done"), Exit.LIMIT
+    ),
+    "rejected_and_stopped": Exit.STOPPED,
+    "cancelled": Exit.CANCELLED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,13 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
     if final.stop_reason in UNFINISHED:
         face.show([Line("  ", f"go on: handrail run --resume {final.session_id}", "quiet")])
     return exit_of(final)
+
+
+def exit_of(snapshot: Snapshot) -> Exit:
+    """Return the exit code for a session at rest."""
+    if snapshot.pending:
+        return Exit.UNDECIDED
+    return _BY_STOP_REASON.get(snapshot.stop_reason or "", Exit.FAILED)
 
 
 def _show_way_back(face: Face, snapshot: Snapshot, what: str) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from editors.terminal.client import RequestFailed
-from editors.terminal.exits import Exit, exit_of
+from editors.terminal.exits import Exit
 from editors.terminal.headless import DENIED, HeadlessFace, OnAsk
+from editors.terminal.running import exit_of
 from editors.terminal.turn import CancelTurn, Left, Turn, Undecided
 from editors.terminal.view import Line
 from server.protocol import Call, Decision, Snapshot, Transcript
