@@ -289,7 +289,7 @@ async def _first_of(*futures: asyncio.Future[Any], timeout: float | None = None)
 
 
 def _collect_garbage() -> None:
-    """Collect from now on; an entry point may disable that before its imports, which make no garbage, to start faster."""
+    """Collect from now on; entry points disable it before their imports, which make no garbage, to start faster."""
     gc.freeze()
     gc.enable()
 

@@ -1,0 +1,1 @@
+"""Everything that is generated from the definition of the wire."""
