@@ -1,0 +1,259 @@
+"""Judges a command text under rules: deny beats ask beats allow, and what is not fully understood is asked.
+
+Invariants: pure. A command is allowed only if the analysis accounts for every byte of it and every one of its simple
+commands is allowed by a rule that names it, with no word that can run, write or reach more than the rule says; or if
+the person approved exactly this text here. A wrapper never inherits an allow. Every verdict names its rule and reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from agent_core.errors import SettingsError
+from agent_core.policy_context import PolicyContext
+from agent_core.program_risks import configured_program, known_name, risky_word
+from agent_core.programs import fewest_words, inner_commands, inner_texts, needs_every_word, proposal, runs_own_code
+from agent_core.redaction import holds_mask
+from agent_core.rules import READ_ONLY, Rule, load_rules
+from agent_core.shell_syntax import Analysis, SimpleCommand, analyse
+from agent_core.types import Reason, Verdict
+
+Mode = Literal["ask", "rules", "plan", "trusted"]
+_Table = Mapping[str, Sequence[Rule]]  # allow rules by their first word
+_MOST_WORDS = 256  # words whose paths are looked up; more would make judging slow
+_MOST_FOLDERS = 4
+_DEEPEST_TEXT = 3  # shell texts inside shell texts that rules which tighten look into
+
+
+class Policy:
+    """The rules of one session in one mode; make a new one when either changes."""
+
+    def __init__(self, rules: Iterable[Rule | str] = (), mode: Mode = "ask") -> None:
+        """Load the rules; raises SettingsError, naming the rule, for one that does not do what its examples say."""
+        self.mode = mode
+        self.rules = load_rules(rules)
+        self._tightening = {
+            decision: tuple(rule for rule in self.rules if rule.decision == decision) for decision in ("deny", "ask")
+        }
+        self._allowing = _by_program(rule for rule in self.rules if rule.decision == "allow")
+        for rule in self.rules:
+            if rule.origin != "read-only":
+                _check_examples(rule)
+
+    def judge(self, command: str, context: PolicyContext) -> Verdict:
+        """Return what may happen with the command in this context."""
+        if not context.trusted:
+            why = "this workspace is not trusted, so nothing runs in it; trust it in the editor first"
+            return Verdict("deny", "workspace trust", why, Reason.WORKSPACE_UNTRUSTED)
+        analysis = analyse(command)
+        denied = self._tightened("deny", analysis)
+        if denied:
+            return denied
+        asked = _holds_secret(command, context) or self._tightened("ask", analysis)
+        if self.mode == "plan":
+            return _planned(analysis, context, asked)
+        if asked:
+            return asked
+        if self.mode == "trusted":
+            return Verdict("allow", "mode trusted", "everything runs in the mode `trusted`")
+        if (context.cwd, command) in context.remembered:
+            return Verdict("allow", "remembered: exactly this text", "you approved exactly this text in this session")
+        return self._judge_by_rules(analysis, context)
+
+    def _judge_by_rules(self, analysis: Analysis, context: PolicyContext) -> Verdict:
+        remembered = _by_program(_session_rule(words) for words in context.remembered_rules if words)
+        if self.mode == "rules":
+            return _allowed_or_asked(analysis, [remembered, self._allowing], context)
+        verdict = _allowed_or_asked(analysis, [remembered], context)
+        if verdict.decision == "allow" or not analysis.understood:
+            return verdict
+        return Verdict("ask", "mode ask", "in the mode `ask` everything that you have not remembered is asked")
+
+    def _tightened(self, decision: Literal["ask", "deny"], analysis: Analysis) -> Verdict | None:
+        rules = self._tightening[decision]
+        for argv in _all_readings(analysis) if rules else ():
+            for rule in rules:
+                if rule.matches_generously(argv):
+                    return Verdict(decision, rule.name, rule.why or f"the rule `{rule.words}` says so")
+        return None
+
+
+def _by_program(rules: Iterable[Rule]) -> _Table:
+    table: dict[str, list[Rule]] = {}
+    for rule in rules:
+        table.setdefault(rule.match[0], []).append(rule)
+    return table
+
+
+def proposed_rules(command: str, context: PolicyContext) -> tuple[tuple[str, ...], ...]:
+    """Return the argv prefixes that a person may remember for the session when they approve this command.
+
+    Only for a single understood command, and only prefixes that would allow it: none for a bare interpreter, a wrapper,
+    a word that can run or write something, or a path outside the workspace.
+    """
+    analysis = analyse(command)
+    if not analysis.understood or len(analysis.commands) != 1 or _holds_secret(command, context):
+        return ()
+    argv = analysis.commands[0].argv
+    if needs_every_word(argv) or fewest_words(argv) > len(argv):
+        return ()
+    words = proposal(argv)
+    table = _by_program([_session_rule(words)])
+    return (words,) if _allowed_or_asked(analysis, [table], context).decision == "allow" else ()
+
+
+def _session_rule(words: Sequence[str]) -> Rule:
+    return Rule(match=tuple(words), decision="allow").coming_from("session")
+
+
+def describe_rule(words: Sequence[str]) -> str:
+    """Return a proposed rule in words, with a remark if what it allows is the workspace's own code."""
+    named = Rule(match=tuple(words), decision="allow").words
+    own = "; it runs the workspace's own code, whatever that will be by then" if runs_own_code(words) else ""
+    return f"every command that begins with `{named}`{own}"
+
+
+def may_remember(command: str, context: PolicyContext) -> bool:
+    """Whether remembering exactly this text may be offered: not with a secret or mask, nor for what lies outside."""
+    words = [word for simple in analyse(command).commands for word in simple.argv[1:]]
+    if _holds_secret(command, context) or len(words) > _MOST_WORDS:
+        return False
+    return not any(context.outside(word, context.cwd) for word in words)
+
+
+def _holds_secret(command: str, context: PolicyContext) -> Verdict | None:
+    if context.secrets:
+        return Verdict("ask", "secrets", f"it contains the value of {', '.join(context.secrets)}")
+    if holds_mask(command):
+        return Verdict("ask", "secrets", "it contains a mask, which would stand where the real secret was")
+    return None
+
+
+def _planned(analysis: Analysis, context: PolicyContext, asked: Verdict | None) -> Verdict:
+    verdict = asked or _allowed_or_asked(analysis, [_READ_ONLY], context)
+    if verdict.decision == "allow":
+        return verdict
+    why = f"in the mode `plan` only commands run that are known to read and nothing else; here: {verdict.why}"
+    return Verdict("deny", "mode plan", why, Reason.PLAN_MODE)
+
+
+def _allowed_or_asked(analysis: Analysis, sources: Sequence[_Table], context: PolicyContext) -> Verdict:
+    """Return allow if every simple command is allowed, else ask with the first reason against it."""
+    if not analysis.understood:
+        return Verdict("ask", "analysis", f"not fully understood: {', '.join(analysis.doubts)}")
+    if sum(len(simple.argv) for simple in analysis.commands) > _MOST_WORDS:
+        return Verdict("ask", "analysis", f"more than {_MOST_WORDS} words")
+    folders = _folders(analysis, context)
+    rules: dict[str, str] = {}
+    for simple in analysis.commands:
+        rule, objection = _allowing_rule(simple, sources, context, folders)
+        if rule is None:
+            return Verdict("ask", "default", objection)
+        rules[rule.name] = _why_allowed(rule)
+    return Verdict("allow", "; ".join(rules), "; ".join(dict.fromkeys(rules.values())))
+
+
+def _allowing_rule(
+    simple: SimpleCommand, sources: Sequence[_Table], context: PolicyContext, folders: Sequence[str]
+) -> tuple[Rule | None, str]:
+    """Return the rule that allows a simple command, or None and the best reason why none does."""
+    objection = f"no rule allows `{simple.argv[0]}`"
+    for source in sources:
+        for rule in source.get(simple.argv[0], ()):
+            if not rule.matches_exactly(simple.argv):
+                continue
+            found = _objection_to_words(rule, simple.argv) or _objection_to_place(simple.argv, context, folders)
+            if found is None:
+                return rule, ""
+            objection = found
+    return None, objection
+
+
+def _objection_to_words(rule: Rule, argv: Sequence[str]) -> str | None:
+    covered = len(rule.match)
+    spelled = covered == len(argv) and "*" not in rule.match
+    if spelled:
+        return None
+    if needs_every_word(argv):
+        return f"`{argv[0]}` runs or changes what its arguments name, so no rule for a part of it counts"
+    if covered < fewest_words(argv) or "*" in rule.match[: fewest_words(argv)]:
+        return f"the rule `{rule.words}` does not say what `{argv[0]}` runs"
+    risky = risky_word(argv, covered)
+    return f"`{risky}` can make `{argv[0]}` run or write something" if risky else None
+
+
+def _objection_to_place(argv: Sequence[str], context: PolicyContext, folders: Sequence[str]) -> str | None:
+    program = context.find_program(argv[0]) if "/" not in argv[0] else None
+    if program and context.touches(program):
+        return f"`{argv[0]}` is a program inside the workspace ({program})"
+    if len(folders) > _MOST_FOLDERS:
+        return "it goes through too many folders"
+    for folder in folders:
+        if not context.inside(folder, context.cwd):
+            return f"`{folder}` lies outside the workspace"
+        for word in argv[1:]:
+            outside = context.outside(word, folder)
+            if outside:
+                return f"`{outside}` lies outside the workspace"
+            sensitive = context.sensitive(word, folder)
+            if sensitive:
+                return f"`{sensitive}` may hold keys, or configuration that can run something"
+        configured = configured_program(context.git_config(folder)) if known_name(argv[0]) == "git" else None
+        if configured:
+            return f"this repository's own configuration sets `{configured}`, by which git can run a program"
+    return _objection_to_cd(argv)
+
+
+def _objection_to_cd(argv: Sequence[str]) -> str | None:
+    if argv[0] != "cd" or (len(argv) == 2 and not argv[1].startswith("-")):
+        return None
+    return "`cd` without exactly one folder leaves the workspace or is not understood"
+
+
+def _folders(analysis: Analysis, context: PolicyContext) -> list[str]:
+    """Return every folder that any of the commands may run in: a `cd` may fail, or be in a pipe."""
+    folders = [context.cwd]
+    for simple in analysis.commands:
+        if simple.argv[0] == "cd" and len(simple.argv) == 2:
+            targets = [target for folder in folders for target in context.readings(simple.argv[1], folder)]
+            folders = list(dict.fromkeys([*folders, *targets]))[: _MOST_FOLDERS + 1]
+    return folders
+
+
+def _why_allowed(rule: Rule) -> str:
+    why = rule.why or f"the rule `{rule.words}` allows it"
+    return f"{why} (runs the workspace's own code)" if runs_own_code(rule.match) else why
+
+
+def _all_readings(analysis: Analysis, depth: int = 0) -> Iterator[Sequence[str]]:
+    """Yield every argv that the text may run, also through wrappers and in shell texts among the arguments."""
+    for simple in analysis.commands:
+        yield simple.argv
+        yield from inner_commands(simple.argv)
+        if depth < _DEEPEST_TEXT:
+            for text in inner_texts(simple.argv):
+                yield from _all_readings(analyse(text), depth + 1)
+
+
+def _check_examples(rule: Rule) -> None:
+    for text, expected in [(text, True) for text in rule.examples.match] + [
+        (text, False) for text in rule.examples.no_match
+    ]:
+        if _decides(rule, text) != expected:
+            says = "should match but does not" if expected else "should not match but does"
+            raise SettingsError(
+                f"The rule `{rule.name}` does not do what its example says: `{text}` {says}. "
+                "Change the rule's words or the example."
+            )
+
+
+def _decides(rule: Rule, text: str) -> bool:
+    analysis = analyse(text)
+    if rule.decision == "allow":
+        nowhere = PolicyContext(cwd="/workspace", roots=("/workspace",))
+        return _allowed_or_asked(analysis, [_by_program([rule])], nowhere).decision == "allow"
+    return any(rule.matches_generously(argv) for argv in _all_readings(analysis))
+
+
+_READ_ONLY = _by_program(READ_ONLY)

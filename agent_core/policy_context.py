@@ -1,0 +1,102 @@
+"""What a verdict depends on besides the command and the rules: where it would run and what is known about that place.
+
+Invariants: a value; whatever touches the disk is one of its functions, given by the caller, so that judging is pure and
+tests need no disk. The defaults know of no disk at all.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+_SENSITIVE_FILES = re.compile(
+    r"(?:\.env(?:rc|\..*)?|.*\.pem|.*\.key|.*\.p12|.*\.pfx|id_(?:rsa|dsa|ecdsa|ed25519).*|authorized_keys|known_hosts"
+    r"|\.git-credentials|\.gitconfig|\.gitmodules|\.gitattributes|\.netrc|_netrc|\.npmrc|\.yarnrc(?:\.yml)?|\.pypirc"
+    r"|\.pgpass|\.my\.cnf|\.htpasswd|\.bash.*|\.zsh.*|\.profile|\.inputrc|\.vimrc|\.handrail\.toml|credentials(?:\..*)?)",
+    re.IGNORECASE,
+)
+_SENSITIVE_FOLDERS = frozenset({".git", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config", ".vscode"})
+_ADDRESS = re.compile(r"(?:https?|ssh|git|ftps?)://\S*")
+_ENDS_OF_PIECES = re.compile(r"[=:,]")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyContext:
+    """Where and for whom a command is judged. Paths are absolute; the workspace's roots have their links resolved."""
+
+    cwd: str
+    roots: tuple[str, ...]  # the workspace's folders
+    home: str = "/home"
+    trusted: bool = True  # whether the editor trusts the workspace
+    remembered: Collection[tuple[str, str]] = frozenset()  # (cwd, exact text) that the person approved for the session
+    remembered_rules: Collection[tuple[str, ...]] = frozenset()  # argv prefixes that the person approved so
+    environment: Collection[str] = frozenset()  # names of the variables that a command gets
+    secrets: tuple[str, ...] = ()  # names of the known secrets that are in the command
+    rejected: tuple[str, ...] = ()  # the commands that the person rejected in this turn
+    unsaved: tuple[str, ...] = ()  # files with unsaved changes in the editor
+    resolve: Callable[[str], str] = posixpath.normpath  # an absolute path with its links resolved
+    find_program: Callable[[str], str | None] = field(default=lambda _name: None)  # where PATH has a program
+    git_config: Callable[[str], str] = field(default=lambda _cwd: "")  # text of a repository's own configuration
+
+    def outside(self, word: str, folder: str) -> str | None:
+        """Return the path in this word that lies outside the workspace, as seen from `folder`, if any."""
+        for path in paths_in(word):
+            if path.startswith("~") or not self.inside(path, folder):
+                return path
+        return None
+
+    def inside(self, path: str, folder: str) -> bool:
+        """Whether the path lies in the workspace in both its readings."""
+        return all(map(self._in_workspace, self.readings(path, folder)))
+
+    def touches(self, path: str) -> bool:
+        """Whether the absolute path lies in the workspace in either of its readings."""
+        return any(map(self._in_workspace, self.readings(path, self.cwd)))
+
+    def readings(self, path: str, folder: str) -> tuple[str, str]:
+        """Return the absolute path as the shell reads `link/..`, by name, and as the system does, through the link."""
+        full = posixpath.join(folder, path)
+        return _normal(full), self.resolve(full)
+
+    def _in_workspace(self, path: str) -> bool:
+        return any(_within(path, root) for root in self.roots)
+
+    def sensitive(self, word: str, folder: str) -> str | None:
+        """Return the path in this word that leads to keys or to configuration that can run something."""
+        if word.startswith("--exclude"):
+            return None  # naming what is left out is the contrary of reaching it
+        for path in paths_in(word):
+            resolved = self.resolve(posixpath.join(folder, path))
+            own = next((resolved[len(root) :] for root in self.roots if _within(resolved, root)), resolved)
+            for part in [*path.split("/"), *own.split("/")]:
+                if part.lower() in _SENSITIVE_FOLDERS or _SENSITIVE_FILES.fullmatch(part):
+                    return path
+        return None
+
+
+def paths_in(word: str) -> Iterator[str]:
+    """Yield every text in a word that a program may take for a path.
+
+    That is the word itself, what follows `=`, `:` or `,`, and what is glued to an option: `-I../x`, `--file=x`, `a:b`.
+    """
+    seen: set[str] = set()
+    # The parts of an address are no paths here; the whole word still may be one, as `http:` is a fine folder's name.
+    for piece in (word, *_ENDS_OF_PIECES.split(_ADDRESS.sub("", word))):
+        candidates = [piece]
+        if piece.startswith("-"):
+            candidates = [piece[2:], *(piece[at:] for at in (piece.find("/"), piece.find("..")) if at > 0)]
+        for candidate in candidates:
+            if candidate and candidate not in seen:
+                seen.add(candidate)
+                yield candidate
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _normal(path: str) -> str:
+    # POSIX leaves the meaning of a leading `//` open, and normpath keeps it; the systems we run on do not.
+    return posixpath.normpath("/" + path.lstrip("/"))
