@@ -79,7 +79,7 @@ def shorten(history: Sequence[Message], max_tokens: int) -> Sequence[Message]:
 
 
 def _groups(history: Sequence[Message]) -> list[_Group]:
-    """Split the history: exchanges with the corrections and notices that follow them; the person's words by themselves."""
+    """Split the history: exchanges with what is told because of them; what the person said by itself."""
     groups: list[_Group] = []
     for message in history:
         alone = isinstance(message, UserMessage) and message.origin in ("prompt", "queued", "person_ran")
@@ -96,15 +96,14 @@ _LEFT_OUT = "[This output is left out here to save room: "
 
 def _without_outputs(group: _Group) -> tuple[_Group, int]:
     """Return the exchange without its outputs, and how many were left out."""
-    messages: list[Message] = []
-    for message in group.messages:
-        if isinstance(message, Observation) and len(message.text) > _KEPT_OUTPUT:
-            message = replace(
-                message, text=f"{_LEFT_OUT}{len(message.text)} characters. Run the command again if needed.]"
-            )
-        messages.append(message)
-    shorter = _Group(messages)
+    shorter = _Group([_without_output(message) for message in group.messages])
     return shorter, _outputs_left_out(shorter)
+
+
+def _without_output(message: Message) -> Message:
+    if not isinstance(message, Observation) or len(message.text) <= _KEPT_OUTPUT:
+        return message
+    return replace(message, text=f"{_LEFT_OUT}{len(message.text)} characters. Run the command again if needed.]")
 
 
 def _outputs_left_out(group: _Group) -> int:

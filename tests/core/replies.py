@@ -99,3 +99,75 @@ def turn(said: ModelReply, *keys: str) -> AssistantTurn:
 def results(of: AssistantTurn, *texts: str) -> list[Observation]:
     """Return one observation per call."""
     return [Observation(key, text) for key, text in zip(of.call_keys, texts, strict=True)]
+
+
+def anthropic_body(
+    *blocks: dict[str, Any],
+    stop: str | None = None,
+    usage: dict[str, Any] | None = None,
+    **members: Any,
+) -> dict[str, Any]:
+    """Return a whole Anthropic message; without `stop` the reason that fits."""
+    fitting = "tool_use" if any(block.get("type") == "tool_use" for block in blocks) else "end_turn"
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-test",
+        "content": list(blocks),
+        "stop_reason": stop or fitting,
+        "stop_sequence": None,
+        "usage": usage or {"input_tokens": 11, "output_tokens": 7},
+        **members,
+    }
+
+
+def tool_use(call_id: Any, command: Any = None, **members: Any) -> dict[str, Any]:
+    """Return a call as an Anthropic message holds it."""
+    given = {} if command is None else {"command": command}
+    return {"type": "tool_use", "id": call_id, "name": "bash", "input": given, **members}
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """Return a text as an Anthropic message holds it."""
+    return {"type": "text", "text": text}
+
+
+def thinking_block(text: str, signature: str) -> dict[str, Any]:
+    """Return thinking as an Anthropic message holds it."""
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def responses_body(*items: dict[str, Any], status: str = "completed", **members: Any) -> dict[str, Any]:
+    """Return a whole response."""
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "model": "gpt-test",
+        "output": list(items),
+        "usage": {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18},
+        **members,
+    }
+
+
+def function_call(call_id: Any, command: Any = None, *, item_id: str = "fc_1", **members: Any) -> dict[str, Any]:
+    """Return a call as a response holds it."""
+    arguments = bash_arguments(command)
+    kind = {"type": "function_call", "id": item_id, "call_id": call_id, "name": "bash", "arguments": arguments}
+    return {**kind, "status": "completed", **members}
+
+
+def output_message(text: str) -> dict[str, Any]:
+    """Return a text as a response holds it."""
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": None}
+    return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+
+
+def reasoning_item(text: str = "", **members: Any) -> dict[str, Any]:
+    """Return a reasoning item as a response holds it, null members included."""
+    summary = [{"type": "summary_text", "text": text}] if text else []
+    item = {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "gAAA+/=", "status": None}
+    return {**item, "content": None, **members}

@@ -176,7 +176,7 @@ def test_id_11_an_orphan_is_left_out_with_one_warning(caplog: pytest.LogCaptureF
 
 def test_doubled_and_late_results_are_put_right() -> None:
     said = turn(reply(call("A", "ls"), call("B", "pwd")), "k1", "k2")
-    history = [
+    history: list[Message] = [
         UserMessage("t"),
         said,
         Observation("k2", "two"),
@@ -240,7 +240,7 @@ def test_dl_13_deepseek_gets_its_reasoning_back_in_every_turn_and_others_never()
 
 @pytest.mark.parametrize("place", ["call", "message"])
 def test_dl_12_a_vendors_signature_goes_back_on_the_part_it_came_on(place: str) -> None:
-    signature = {"provider_specific_fields": {"thought_signature": "G1+/="}}
+    signature: dict[str, Any] = {"provider_specific_fields": {"thought_signature": "G1+/="}}
     one = bash("c1", "ls") | (signature if place == "call" else {})
     body = chat_body(calls=[one], **(signature if place == "message" else {}))
     message = encode(answered(body, "gemini/gemini-3"), "gemini/gemini-3")[1]

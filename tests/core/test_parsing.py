@@ -230,7 +230,7 @@ def test_ends_of_a_turn_without_calls() -> None:
             (Finish.CONTENT_FILTER, StopReason.REFUSAL),
             (Finish.CONTEXT_TOO_LONG, StopReason.CONTEXT_TOO_LONG),
         ]:
-            assert parse(reply(text="No.", finish=finish), completion) == EndOfTurn(stop)  # type: ignore[arg-type]
+            assert parse(reply(text="No.", finish=finish), completion) == EndOfTurn(stop)
 
 
 @pytest.mark.parametrize("finish", [Finish.UNKNOWN, Finish.PAUSED])

@@ -26,7 +26,8 @@ class Refused(AssertionError):
 
 def check(dialect: str, body: dict[str, Any], provider: str = "") -> None:
     """Refuse a request body of a dialect by name; `provider` adds its pattern of ids (a key of ID_PATTERNS)."""
-    {"chat": check_chat, "text": check_chat}[dialect](body, provider)
+    checks = {"chat": check_chat, "text": check_text, "anthropic": check_anthropic, "responses": check_responses}
+    checks[dialect](body, provider)
 
 
 def check_chat(body: dict[str, Any], provider: str = "") -> None:
@@ -55,6 +56,96 @@ def check_chat(body: dict[str, Any], provider: str = "") -> None:
             raise Refused(f"the system message stands at {place}")
     if waiting:
         raise Refused(f"no results for {waiting}")
+
+
+def check_text(body: dict[str, Any], provider: str = "") -> None:
+    """Refuse a Chat Completions request to a model without tools."""
+    check_chat(body, provider)
+    if "tools" in body or any(message["role"] == "tool" or "tool_calls" in message for message in body["messages"]):
+        raise Refused("tools for a model that has none")
+
+
+def check_anthropic(body: dict[str, Any], provider: str = "") -> None:
+    """Refuse an Anthropic Messages request; sides have to take turns, as Bedrock demands too."""
+    _check_encodable(body)
+    if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
+        raise Refused("max_tokens is missing")
+    if not any(tool["name"] == "bash" and tool["input_schema"]["type"] == "object" for tool in body["tools"]):
+        raise Refused("the tool is not offered")
+    blocks = [*body.get("system", ()), *(block for message in body["messages"] for block in message["content"])]
+    if sum("cache_control" in block for block in blocks) > 4:
+        raise Refused("more than four marks for the cache")
+    seen: set[str] = set()
+    waiting: list[str] = []
+    for place, message in enumerate(body["messages"]):
+        if set(message) != {"role", "content"} or message["role"] != ("user", "assistant")[place % 2]:
+            raise Refused(f"message {place} ({message.get('role')}) is out of turn or has other members")
+        _check_blocks(message, place)
+        if message["role"] == "assistant":
+            waiting = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+            check_ids(waiting, provider or "anthropic", seen)
+            continue
+        results = [block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"]
+        if results != waiting:
+            raise Refused(f"message {place} answers {results}, but the calls before it are {waiting}")
+        if any(block["type"] == "tool_result" for block in message["content"][len(results) :]):
+            raise Refused(f"message {place} holds something before its results")
+        waiting = []
+    if waiting:
+        raise Refused(f"no results for {waiting}")
+
+
+def _check_blocks(message: dict[str, Any], place: int) -> None:
+    blocks = message["content"]
+    if not isinstance(blocks, list) or not blocks:
+        raise Refused(f"message {place} is empty")
+    if blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+        raise Refused(f"message {place} ends in thinking")
+    for block in [
+        *blocks,
+        *(part for each in blocks if isinstance(each.get("content"), list) for part in each["content"]),
+    ]:
+        if block["type"] == "text" and not block["text"].strip():
+            raise Refused(f"message {place} holds a blank text block")
+        if block["type"] == "tool_use" and not isinstance(block["input"], dict):
+            raise Refused(f"the input of {block['id']} is no object: {block['input']!r}")
+        if block["type"] in ("text", "tool_use") and None in block.values():
+            raise Refused(f"a block of message {place} has a null member")
+
+
+def check_responses(body: dict[str, Any], provider: str = "") -> None:
+    """Refuse a Responses request: outputs directly after the items of their turn, reasoning before what it led to."""
+    _check_encodable(body)
+    if not any(tool["type"] == "function" and tool["name"] == "bash" for tool in body["tools"]):
+        raise Refused("the tool is not offered")
+    seen: set[str] = set()
+    waiting: list[str] = []
+    answering = False
+    items = body["input"]
+    for place, item in enumerate(items):
+        if None in item.values():
+            raise Refused(f"item {place} has a null member: {item}")
+        kind = item["type"]
+        if kind == "function_call_output":
+            answering = True
+            _answer(waiting, item["call_id"], place)
+            _check_text(item["output"], f"the output at {place}")
+            continue
+        if waiting and (answering or item.get("role") == "user"):
+            raise Refused(f"item {place} ({kind}) comes before the outputs of {waiting}")
+        answering = False
+        if kind == "function_call":
+            check_ids([item["call_id"]], provider or "openai", seen)
+            check_arguments(item["arguments"])
+            waiting.append(item["call_id"])
+        elif kind == "reasoning":
+            following = items[place + 1]["type"] if place + 1 < len(items) else "nothing"
+            if following == "nothing" or items[place + 1].get("role") == "user" or following == "function_call_output":
+                raise Refused(f"the reasoning at {place} is followed by {following}")
+        elif kind == "message" and not all(part.get("text", "x") for part in item["content"]):
+            raise Refused(f"the message at {place} holds an empty text")
+    if waiting:
+        raise Refused(f"no outputs for {waiting}")
 
 
 def _calls_of(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
