@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Hashable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lsprotocol import types
 
-from server.protocol import PROTOCOL_VERSION
+from server.protocol import METHODS, PROTOCOL_VERSION
 from server.stream import Outbox
 from tests.server.raw_client import RawClient, frame, loopback
 from tests.server.toy_server import ToyServer, snapshot
@@ -412,3 +415,75 @@ async def test_no_params_are_logged(client: RawClient, caplog: pytest.LogCapture
         await client.ask(STEP, {"sessionId": "s"})
     assert caplog.text
     assert "hunter2" not in caplog.text
+
+
+# Whatever comes.
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+_METHODS = st.sampled_from([*METHODS, "initialize", "shutdown", "$/cancelRequest", "textDocument/didOpen", "x"])
+_MEMBERS = {
+    "jsonrpc": st.sampled_from(["2.0", "2.0", "2.0", "1.0", 2]),
+    "id": st.integers(0, 3) | _VALUES,
+    "method": _METHODS | _VALUES,
+    "params": st.fixed_dictionaries({}, optional={"sessionId": st.text(max_size=2), "id": st.integers(0, 3)}) | _VALUES,
+    "result": _VALUES,
+    "error": _VALUES,
+}
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def put(self, body: bytes, *, supersedes: Hashable | None = None, droppable: bool = False) -> None:
+        self.sent.append(json.loads(body))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.fixed_dictionaries({}, optional=_MEMBERS) | _VALUES, max_size=8), st.booleans())
+async def test_whatever_comes_every_request_gets_exactly_one_answer(messages: list[Any], initialized: bool) -> None:
+    server, collector = ToyServer(), _Collector()
+    server.protocol.sink = collector
+    server.released.set()
+    if initialized:
+        start = {"jsonrpc": "2.0", "id": "start", "method": "initialize", "params": {"capabilities": {}}}
+        messages = [start, *messages]
+    for message in messages:
+        parsed = server.protocol.parse(json.dumps(message).encode())
+        if parsed is not None:
+            server.protocol.handle(parsed)
+            await asyncio.sleep(0)
+    while running := server.protocol.running():
+        await asyncio.wait(running)
+        await asyncio.sleep(0)
+    asked = Counter(_key(message) for message in messages if _is_request(message))
+    answered = Counter(
+        _key(message) for message in collector.sent if "method" not in message and message["id"] is not None
+    )
+    assert {key: count for key, count in answered.items() if key in asked} == dict(asked)
+
+
+def _is_request(message: object) -> bool:
+    if not isinstance(message, dict) or not message.get("method"):
+        return False
+    identity = message.get("id")
+    return isinstance(message["method"], str) and isinstance(identity, int | str) and not isinstance(identity, bool)
+
+
+def _key(message: dict[str, Any]) -> str:
+    return repr(message["id"])
+
+
+async def test_a_length_that_is_too_small_is_answered_and_ends_the_connection(client: RawClient) -> None:
+    data = frame(_request(STEP, params={"sessionId": "s"}))
+    await client.send(data.replace(b"Content-Length: ", b"Content-Length: 1\r\nX-Was: ") + data)
+    errors = [message["error"]["code"] for message in await client.rest()]
+    assert errors == [-32700, -32700]
