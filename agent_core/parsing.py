@@ -120,7 +120,7 @@ def _read_members(call: ToolCall, members: dict[str, Any]) -> Action | str:
     command = members["command"]
     if not isinstance(command, str):
         return f"The argument `command` must be a string, received {_kind(command)}. {_NEEDED}"
-    if error := _command_error(command):
+    if error := command_error(command):
         return error
     if "timeout" not in members:
         return Action(call, command)
@@ -130,7 +130,8 @@ def _read_members(call: ToolCall, members: dict[str, Any]) -> Action | str:
     return Action(call, command, float(timeout))
 
 
-def _command_error(command: str) -> str:
+def command_error(command: str) -> str:
+    """Return why no shell can run a text, or ``""``; the sentence is for the model and for a person who edits."""
     if not command.strip():
         return f"The argument `command` is blank: a command is needed. {_NEEDED}"
     if "\0" in command:

@@ -198,7 +198,9 @@ class Record:
     # --- what an event changes -------------------------------------------------------------------------------------
 
     def apply(self, event: ev.Event) -> None:
-        """Take a checked event in."""
+        """Take a checked event in; `Closed` is about this process alone, so it leaves no trace."""
+        if isinstance(event, ev.Closed):
+            return
         _APPLY[type(event)](self, event)
         self.revision += 1
         self.last_at = event.at
@@ -439,5 +441,4 @@ _APPLY: dict[type[Any], Callable[[Record, Any], None]] = {
     ev.CancelRequested: Record._cancel_requested,
     ev.Interrupted: Record._interrupted,
     ev.Observed: Record._observed,
-    ev.Closed: lambda record, event: None,
 }

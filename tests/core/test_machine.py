@@ -150,7 +150,7 @@ def test_each_state_takes_exactly_the_events_of_its_rows(state: State, kind: typ
     if legal:
         machine.feed(event)
         assert machine.state in {row.target for row in TRANSITIONS if row.source is state and row.event is kind}
-        assert machine.record.revision == before[1].revision + 1
+        assert machine.record.revision == before[1].revision + (kind is not ev.Closed)
     else:
         with pytest.raises(IllegalEvent):
             machine.feed(event)

@@ -1,0 +1,445 @@
+"""Whole turns through the real core: what the model is sent next, what ran, what a person sees. Names hold case ids."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from agent_core.errors import ProviderFailure, StaleDecision
+from agent_core.machine import State
+from agent_core.session import Session
+from agent_core.types import CallStatus, FailureKind, Reason, StopReason
+from tests.core.replies import bash, chat_body, chat_call
+from tests.stories.conftest import Story, approve_all, decide, decision, go, rest, waiting
+from tests.stories.scripted import never
+
+DONE = chat_body("Done.")
+
+
+def results(story: Story) -> list[tuple[str, str]]:
+    """Return id and text of the tool messages of the newest request."""
+    return [(each["tool_call_id"], each["content"]) for each in story.script.messages if each["role"] == "tool"]
+
+
+def call_ids(story: Story) -> list[str]:
+    """Return the ids of the calls in the newest request."""
+    return [call["id"] for each in story.script.messages for call in each.get("tool_calls") or ()]
+
+
+def output(text: str) -> str:
+    return f"<returncode>0</returncode>\n<output>\n{text}\n</output>"
+
+
+async def test_prompt_approval_command_result_end(story: Story) -> None:
+    session = await story.open(chat_body("I look.", [bash("c1", "echo hi")]), DONE)
+    await go(session, "Say hi.")
+    assert session.state is State.AWAITING_APPROVAL
+    await approve_all(session)
+    assert session.machine.record.stop is StopReason.END_TURN
+    assert results(story) == [("c1", output("hi"))]
+    assert [each["role"] for each in story.script.messages] == ["system", "user", "assistant", "tool"]
+    assert story.script.messages[2]["content"] == "I look."
+
+
+async def test_id_01_empty_ids_become_own_ones(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("", "echo one"), bash(None, "echo two")]), DONE)
+    await go(session)
+    await approve_all(session)
+    ids = call_ids(story)
+    assert len(set(ids)) == 2
+    assert all(ids)
+    assert results(story) == [(ids[0], output("one")), (ids[1], output("two"))]
+
+
+async def test_id_02_a_repeated_id_keeps_both_results(story: Story) -> None:
+    (story.workspace / "a.txt").write_text("AAA\n")
+    (story.workspace / "b.txt").write_text("BBB\n")
+    calls = [bash("call_a", "cat a.txt"), bash("call_a", "cat b.txt")]
+    session = await story.open(chat_body(None, calls), chat_body(None, [bash("c3", "true")]), DONE)
+    await go(session)
+    await approve_all(session)
+    first, second = call_ids(story)[:2]
+    assert first != second
+    assert results(story)[:2] == [(first, output("AAA")), (second, output("BBB"))]
+    ids_before = [call["id"] for call in story.script.requests[1]["messages"][2]["tool_calls"]]
+    assert ids_before == [first, second], "the same ids at every rebuild"
+
+
+async def test_id_13_results_are_in_the_models_order(story: Story) -> None:
+    calls = [bash("A", "echo a"), bash("B", "echo b"), bash("C", "echo c")]
+    session = await story.open(chat_body(None, calls), DONE)
+    await go(session)
+    a, b, c = waiting(session)
+    for call in (c, a, b):
+        await decide(session, decision(call))
+    assert results(story) == [("A", output("a")), ("B", output("b")), ("C", output("c"))]
+
+
+@pytest.mark.parametrize("arguments", ["", "   ", None, "{}"])
+async def test_pa_01_empty_arguments(story: Story, arguments: Any) -> None:
+    session = await story.open(chat_body(None, [chat_call("c1", arguments)]), DONE)
+    await go(session)
+    ((call_id, text),) = results(story)
+    assert call_id == "c1"
+    assert "command" in text
+    assert "JSON" not in text
+
+
+async def test_pa_03_arguments_as_an_object(story: Story) -> None:
+    session = await story.open(chat_body(None, [chat_call("c1", {"command": "echo obj"})]), DONE)
+    await go(session)
+    await approve_all(session)
+    assert results(story) == [("c1", output("obj"))]
+    arguments = story.script.messages[2]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments) == {"command": "echo obj"}
+
+
+@pytest.mark.parametrize("value", [None, 123, True, ["echo", "hi"], {"a": 1}, "", "  \n", "echo a\0b"])
+async def test_pa_11_pa_24_commands_that_are_none(story: Story, value: Any) -> None:
+    session = await story.open(chat_body(None, [bash("c1", value)]), DONE)
+    await go(session)
+    assert [call.status for call in session.machine.record.steps[0].calls] == [CallStatus.FAILED]
+    assert [call_id for call_id, _ in results(story)] == ["c1"]
+
+
+async def test_pa_12_pa_14_another_key_and_another_tool(story: Story) -> None:
+    calls = [chat_call("c1", '{"cmd": "ls"}'), chat_call("c2", '{"code": "1"}', name="python")]
+    session = await story.open(chat_body(None, calls), DONE)
+    await go(session)
+    (_, first), (_, second) = results(story)
+    assert "`cmd`" in first
+    assert "'command'" in first
+    assert "Unknown tool 'python'" in second
+    assert "`bash`" in second
+
+
+async def test_a_bad_call_refuses_the_whole_batch_and_answers_each(story: Story) -> None:
+    """R4."""
+    session = await story.open(chat_body(None, [bash("c1", "touch ran"), bash("c2", "")]), DONE)
+    await go(session)
+    assert [call.reason for call in session.machine.record.steps[0].calls] == [
+        Reason.BATCH_REFUSED,
+        Reason.FORMAT_ERROR,
+    ]
+    assert [call_id for call_id, _ in results(story)] == ["c1", "c2"]
+    assert not (story.workspace / "ran").exists()
+
+
+async def test_pa_19_a_cut_reply_runs_nothing(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "touch ran")], finish="length"), DONE)
+    await go(session)
+    ((_, text),) = results(story)
+    assert "cut" in text
+    assert not (story.workspace / "ran").exists()
+
+
+async def test_pa_21_the_faulty_turn_stays_and_counts(story: Story) -> None:
+    session = await story.open(chat_body("I try.", [bash("c1", "")]), DONE)
+    await go(session)
+    assert [each["role"] for each in story.script.messages] == ["system", "user", "assistant", "tool"]
+    assert story.script.messages[2]["content"] == "I try."
+    assert len(session.machine.record.steps) == 2
+    assert session.machine.record.usage.cost == pytest.approx(0.02)
+
+
+async def test_pa_23_three_malformed_replies_end_the_turn(story: Story) -> None:
+    cut = chat_body(None, [bash("c1", "true")], finish="length")
+    session = await story.open(*[cut] * 9)
+    await go(session)
+    assert len(story.script.requests) == 3
+    assert session.machine.record.stop is StopReason.FORMAT_ERRORS
+
+
+async def test_pa_18_pa_22_a_reply_with_nothing_in_it_is_told_so(story: Story) -> None:
+    session = await story.open(chat_body("", finish="tool_calls"), DONE)
+    await go(session)
+    assert story.script.messages[-1]["role"] == "user"
+    assert "No tool calls found" in story.script.messages[-1]["content"]
+
+
+async def test_ap_18_edit_and_explain_in_one_answer(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "ls -l /nope")]), DONE)
+    await go(session)
+    (call,) = waiting(session)
+    edited = session.edited(call.key, "echo edited")
+    await decide(session, decision(call, "approve_edited", edited=edited.edited, reason="there is no /nope"))
+    ((_, text),) = results(story)
+    assert "The user changed the command before it ran" in text
+    assert '"echo edited"' in text
+    assert "there is no /nope" in text
+    assert text.endswith("<output>\nedited\n</output>")
+    assert call.shown is not None
+    assert (call.shown.command, call.to_run.command) == ("ls -l /nope", "echo edited")
+
+
+async def test_ap_19_a_second_approval_runs_nothing(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "echo x >> log")]), DONE)
+    await go(session)
+    (call,) = waiting(session)
+    approval = decision(call)
+    await session.decide([approval])
+    for _ in range(2):
+        with pytest.raises(StaleDecision, match="not waiting for a decision: it is"):
+            await session.decide([approval])
+        await rest(session)
+    assert (story.workspace / "log").read_text() == "x\n"
+
+
+async def test_ap_20_a_decision_about_an_unknown_call(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "echo ok")]), DONE)
+    await go(session)
+    (call,) = waiting(session)
+    from agent_core.types import Decision
+
+    with pytest.raises(StaleDecision, match=r"no call '7\.7'"):
+        await session.decide([Decision("7.7", "approve", "0" * 64)])
+    await decide(session, decision(call))
+    assert results(story) == [("c1", output("ok"))]
+
+
+async def test_ap_24_the_reason_of_a_rejection_reaches_the_model(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "make deploy")]), DONE)
+    await go(session)
+    await decide(session, decision(waiting(session)[0], "reject", reason="use make test instead"))
+    ((_, text),) = results(story)
+    assert "The user rejected this command; it was not run." in text
+    assert "use make test instead" in text
+
+
+async def test_ap_25_a_stop_ends_the_turn(story: Story) -> None:
+    calls = [bash(name, f"touch {name}") for name in "abc"]
+    session = await story.open(chat_body(None, calls), DONE)
+    await go(session)
+    await decide(session, decision(waiting(session)[0], "stop"))
+    assert session.machine.record.stop is StopReason.REJECTED_AND_STOPPED
+    assert len(story.script.requests) == 1
+    await go(session, "Then do this.")
+    assert [call_id for call_id, _ in results(story)] == ["a", "b", "c"]
+    assert list(story.workspace.iterdir()) == []
+
+
+async def test_ap_21_a_client_without_approvals(tmp_path: Any) -> None:
+    story = Story(tmp_path, can_ask=False)
+    try:
+        session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE)
+        await go(session)
+        ((_, text),) = results(story)
+        assert "cannot show approvals" in text
+        assert not (story.workspace / "f").exists()
+    finally:
+        await story.close()
+
+
+async def test_px_09_a_missing_folder_is_told_and_comes_back(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "pwd")]), chat_body(None, [bash("c2", "pwd")]), DONE)
+    await go(session)
+    shutil.rmtree(story.workspace)
+    await decide(session, decision(waiting(session)[0]))
+    assert str(story.workspace) in results(story)[0][1]
+    assert "missing" in results(story)[0][1]
+    story.workspace.mkdir()
+    await decide(session, decision(waiting(session)[0]))
+    assert results(story)[1] == ("c2", output(str(story.workspace)))
+
+
+async def test_px_03_px_16_ou_01_endings_in_the_models_words(story: Story) -> None:
+    commands = ["true", "false", "echo partial; kill -9 $$", r"printf '\xf0'"]
+    session = await story.open(chat_body(None, [bash(f"c{i}", c) for i, c in enumerate(commands)]), DONE)
+    await go(session)
+    await approve_all(session)
+    quiet, failed, killed, odd = [text for _, text in results(story)]
+    assert quiet == output("(no output)")
+    assert failed.startswith("<returncode>1</returncode>")
+    assert "SIGKILL" in killed
+    assert "partial" in killed
+    assert "<returncode>0</returncode>" not in killed
+    assert "\ufffd" in odd
+
+
+async def test_px_08_a_timeout_keeps_what_was_printed(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "echo start; sleep 305")]), DONE, command={"timeout": 0.5})
+    await go(session)
+    await approve_all(session)
+    ((_, text),) = results(story)
+    assert "stopped after 0.5 s" in text
+    assert "start" in text
+    assert session.machine.record.steps[0].calls[0].status is CallStatus.TIMED_OUT
+
+
+async def test_ou_13_output_is_never_a_template(story: Story) -> None:
+    text = "{{ 7*7 }} {% raw %} {# x #} ${y}"
+    session = await story.open(chat_body(None, [bash("c1", f"echo '{text}'")]), DONE)
+    await go(session)
+    await approve_all(session)
+    assert results(story) == [("c1", output(text))]
+
+
+async def test_cx_02_a_cancel_while_approval_is_awaited(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE)
+    await go(session)
+    await session.cancel()
+    await rest(session)
+    assert session.machine.record.stop is StopReason.CANCELLED
+    await go(session, "Go on.")
+    ((_, text),) = results(story)
+    assert "cancelled" in text
+    assert not (story.workspace / "f").exists()
+
+
+async def test_cx_01_a_cancel_ends_the_running_command(story: Story) -> None:
+    calls = [bash("A", "echo a"), bash("B", "echo x; sleep 300 & sleep 301"), bash("C", "touch c")]
+    session = await story.open(chat_body(None, calls), DONE)
+    await go(session)
+    await session.decide([decision(call) for call in waiting(session)])
+    async with asyncio.timeout(10):
+        while "x" not in session.live.tail("output", session.machine.record.calls[1].key)[1]:
+            await asyncio.sleep(0.01)
+    await session.cancel()
+    await session.cancel()
+    await rest(session, 4)
+    a, b, c = session.machine.record.calls
+    assert (a.status, b.status, c.status) == (CallStatus.COMPLETED, CallStatus.CANCELLED, CallStatus.CANCELLED)
+    assert b.result is not None
+    assert b.result.output == "x\n"
+    await go(session, "Go on.")
+    assert [call_id for call_id, _ in results(story)] == ["A", "B", "C"]
+
+
+async def test_cx_05_a_cancel_while_the_model_is_asked(story: Story) -> None:
+    session = await story.open(never, DONE)
+    await session.step("Go.", None)
+    async with asyncio.timeout(5):
+        while not story.script.requests:
+            await asyncio.sleep(0.01)
+    await session.cancel()
+    await rest(session, 2)
+    assert session.machine.record.stop is StopReason.CANCELLED
+    await go(session, None)
+    assert session.machine.record.stop is StopReason.END_TURN
+
+
+async def test_a_failure_of_the_model_is_told_and_the_turn_can_go_on(story: Story) -> None:
+    session = await story.open(ProviderFailure(FailureKind.OVERLOADED, "The provider is overloaded."), DONE)
+    await go(session)
+    assert session.machine.record.stop is StopReason.MODEL_ERROR
+    assert session.machine.record.steps[-1].failure == (FailureKind.OVERLOADED, "The provider is overloaded.")
+    await go(session, None)
+    assert session.machine.record.stop is StopReason.END_TURN
+
+
+async def test_pf_06_two_sessions_do_not_wait_for_each_other(story: Story) -> None:
+    first = await story.open(chat_body(None, [bash("c1", "echo a")]))
+    await go(first)
+    story.script.replies.clear()
+    second = await story.open(chat_body(None, [bash("c2", "echo b")]), DONE)
+    await go(second)
+    await approve_all(second)
+    assert second.machine.record.stop is StopReason.END_TURN
+    assert first.state is State.AWAITING_APPROVAL
+
+
+async def test_submit_is_the_end_and_its_rest_the_submission(story: Story) -> None:
+    submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the patch"
+    calls = [bash("c1", "echo first"), bash("c2", submit), bash("c3", "touch never")]
+    session = await story.open(chat_body("No call."), chat_body(None, calls), completion="submit")
+    await go(session)
+    await approve_all(session)
+    step = session.machine.record.steps[-1]
+    assert (session.machine.record.stop, step.submission) == (StopReason.SUBMITTED, "the patch\n")
+    assert [call.status for call in step.calls] == [CallStatus.COMPLETED, CallStatus.COMPLETED, CallStatus.CANCELLED]
+    assert not (story.workspace / "never").exists()
+
+
+async def test_ap_11_ap_13_what_is_remembered_is_exactly_the_text(story: Story) -> None:
+    again = "export P=x && touch made"
+    replies = [chat_body(None, [bash(f"c{i}", c)]) for i, c in enumerate([again, again, "export P=x && touch pwned"])]
+    session = await story.open(*replies, DONE)
+    await go(session)
+    await decide(session, decision(waiting(session)[0], remember="exact"))
+    assert [call.to_run.command for call in waiting(session)] == ["export P=x && touch pwned"]
+    assert session.machine.record.steps[1].calls[0].decided_by == "rule remembered: exactly this text"
+
+
+async def test_ap_27_a_stricter_mode_refuses_and_a_looser_one_does_not_answer(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE)
+    await go(session)
+    loose = story.settings(mode="trusted")
+    await story.opener.configure(session, loose)
+    assert session.state is State.AWAITING_APPROVAL
+    await story.opener.configure(session, story.settings(mode="plan"))
+    await rest(session)
+    ((_, text),) = results(story)
+    assert "only plans" in text
+    assert not (story.workspace / "f").exists()
+
+
+async def test_ap_23_an_approval_that_expires_is_no_rejection(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE, approval_timeout=0.2)
+    await go(session)
+    (call,) = waiting(session)
+    async with asyncio.timeout(5):
+        while session.machine.record.stop is None:
+            await session.rested(session.machine.record.revision)
+    assert call.reason is Reason.APPROVAL_EXPIRED
+    with pytest.raises(StaleDecision, match="rejected"):
+        await session.decide([decision(call)])
+    ((_, text),) = results(story)
+    assert "Nobody answered in time" in text
+
+
+async def test_a_persons_own_command_runs_at_once_and_is_told(story: Story) -> None:
+    session = await story.open(DONE, DONE)
+    await go(session)
+    await session.run("echo mine")
+    await rest(session)
+    await go(session, "What did I run?")
+    told = [each["content"] for each in story.script.messages if each["role"] == "user"][1]
+    assert told == f"The user ran a command of their own:\necho mine\n\n{output('mine')}"
+
+
+async def test_a_detached_command_goes_on_and_ends_with_the_session(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "echo started; sleep 300")]), DONE)
+    await go(session)
+    (call,) = waiting(session)
+    await session.decide([decision(call)])
+    async with asyncio.timeout(10):
+        while "started" not in session.live.tail("output", call.key)[1]:
+            await asyncio.sleep(0.01)
+    session.detach(call.key)
+    await rest(session)
+    assert [each.key for each in session.detached] == [call.key]
+    assert "left the command running" in results(story)[0][1]
+    await session.cancel(call.key)
+    async with asyncio.timeout(5):
+        while session.detached:
+            await asyncio.sleep(0.02)
+
+
+async def test_lone_surrogates_survive_saving_and_sending(story: Story) -> None:
+    """SS-08."""
+    session = await story.open(chat_body("text \ud83d", [chat_call("c1", '{"command": "echo \\ud83d"}')]), DONE)
+    await go(session)
+    await session.close()
+    again = await story.resume(session.id)
+    assert again.machine.record.revision == session.machine.record.revision
+
+
+async def resume_in(story: Story, session: Session) -> Session:
+    await session.close()
+    return await story.resume(session.id)
+
+
+async def test_a_closed_session_waits_for_the_same_approval_when_it_is_loaded(story: Story) -> None:
+    """SS-07 as the design has it: the same call is pending again, and its digest is the same."""
+    session = await story.open(chat_body(None, [bash("c1", "echo later")]), DONE)
+    await go(session)
+    (before,) = waiting(session)
+    again = await resume_in(story, session)
+    (after,) = waiting(again)
+    assert after.to_run.digest == before.to_run.digest
+    await decide(again, decision(before))
+    assert results(story) == [("c1", output("later"))]
