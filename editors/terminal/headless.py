@@ -46,7 +46,7 @@ class HeadlessFace:
             self.show([Line("  ! ", "nobody is there to decide (--on-ask fail); it keeps waiting", "warning")])
             return None
         if self._on_ask == "approve":
-            self.show([Line("    ", "approved by --on-ask approve", "quiet")])
+            self.show([Line("    ", "approved without asking anybody", "quiet")])
             return Decision(call_id=call.call_id, decision="approve", digest=call.digest)
         return Decision(call_id=call.call_id, decision="reject", digest=call.digest, reason=DENIED)
 

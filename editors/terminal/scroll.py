@@ -63,6 +63,7 @@ class Flow:
 class _DrawnCall:
     """What was already given out about one call."""
 
+    name: str
     command: str | None = None
     status: str = ""
     over: bool = False
@@ -117,6 +118,8 @@ class Scroll:
             lines += self._text_lines(self._text.finish())
         for call in step.calls:
             lines += self._call_lines(call, asked=call.call_id == asked)
+            if call.status == "running":
+                break  # what became of later calls is told after this one
         return lines
 
     def stream(self, piece: StreamParams) -> list[Line]:
@@ -127,7 +130,8 @@ class Scroll:
             drawn = self._calls.get(piece.call_id or "")
             if drawn is None or drawn.over or drawn.command is None:
                 return []
-            return self._output_lines(drawn, drawn.output.take(piece.offset, piece.text))
+            rows = drawn.output.take(piece.offset, piece.text)
+            return (self._reminder(piece.call_id or "", drawn) if rows else []) + self._output_lines(drawn, rows)
         lines = self._new_attempt(piece.attempt)
         if piece.channel == "text":
             return lines + self._text_lines(self._text.take(piece.offset, piece.text))
@@ -185,7 +189,7 @@ class Scroll:
         return lines
 
     def _call_lines(self, call: Call, *, asked: bool) -> list[Line]:
-        drawn = self._calls.setdefault(call.call_id, _DrawnCall())
+        drawn = self._calls.setdefault(call.call_id, _DrawnCall(_name(call)))
         if drawn.over or (drawn.command is None and call.status in WAITING_STATUSES and not asked):
             return []
         lines = self._command(call, drawn, asked=asked)
@@ -197,7 +201,7 @@ class Scroll:
         if over:
             rows += drawn.output.finish()
         if rows or (over and call.started_at_ms is not None):
-            lines += self._reminder(call)
+            lines += self._reminder(call.call_id, drawn)
         lines += self._output_lines(drawn, rows)
         if over:
             drawn.over = True
@@ -218,19 +222,16 @@ class Scroll:
         return lines if permitted is None else [*lines, permitted]
 
     def _status(self, call: Call) -> list[Line]:
-        if call.status == "approved" and call.count > 1:
-            return [Line("    ", "approved", "quiet")]
         if call.status in FINAL_STATUSES | WAITING_STATUSES | {"approved", "running"}:
             return []
         return [Line("  ? ", f"this call is {escape(call.status)!r}, a word unknown to this client", "warning")]
 
-    def _reminder(self, call: Call) -> list[Line]:
+    def _reminder(self, call_id: str, drawn: _DrawnCall) -> list[Line]:
         """Results appear beside their command: after other commands of the reply were drawn, it is named again."""
-        if self._last_call == call.call_id:
+        if self._last_call == call_id:
             return []
-        self._last_call = call.call_id
-        first, more, _ = call.display.partition("\n")
-        return [BLANK, Line("  $ ", f"{escape(first)}{' …' if more else ''}  ({position(call)})", "command")]
+        self._last_call = call_id
+        return [BLANK, Line("  $ ", drawn.name, "command")]
 
     def _output_lines(self, drawn: _DrawnCall, rows: list[str]) -> list[Line]:
         lines: list[Line] = []
@@ -243,6 +244,11 @@ class Scroll:
         drawn.held.extend(rows[room:])
         drawn.held_count += len(rows[room:])
         return lines
+
+
+def _name(call: Call) -> str:
+    first, more, _ = call.display.partition("\n")
+    return f"{escape(first)}{' …' if more else ''}  ({position(call)})"
 
 
 def _held_lines(drawn: _DrawnCall) -> list[Line]:

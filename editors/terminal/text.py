@@ -49,7 +49,7 @@ def folder(uri: str) -> str:
 def seconds(value: float) -> str:
     """Show a duration."""
     if value < 1:
-        return f"{value:.2f} s"
+        return f"{value * 1000:.0f} ms"
     return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
 
 

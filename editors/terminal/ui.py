@@ -19,9 +19,9 @@ from rich.text import Text
 from editors.terminal.answers import HELP, read_answer
 from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
-from editors.terminal.text import count, escape, seconds
+from editors.terminal.text import count, escape
 from editors.terminal.turn import CancelTurn, Undecided
-from editors.terminal.view import BLANK, Line, Style, activity, command_lines
+from editors.terminal.view import BLANK, Line, Style, activity, command_lines, judged
 from server.protocol import Call, CommandAnalysis, Decision, Snapshot
 
 STYLES: dict[Style, str] = {
@@ -102,6 +102,8 @@ class TerminalFace:
         answer = read_answer(typed)
         match answer.kind:
             case "approve":
+                if call.count > 1:  # its output comes later, when the others are decided too
+                    self.show([Line("    ", "approved", "quiet")])
                 return _decision(call, "approve")
             case "edit":
                 return await self._edited(call)
@@ -151,7 +153,7 @@ class TerminalFace:
             [
                 Line("    ", "edited by you:", "quiet"),
                 *command_lines(analysis.display),
-                Line("    ", f"{escape(verdict.decision)}: {escape(verdict.why)}", "quiet"),
+                Line("    ", f"{judged(verdict)}: {escape(verdict.why)}", "quiet"),
                 *(Line("  ! ", escape(warning), "warning", "warning") for warning in analysis.warnings),
             ]
         )
@@ -164,7 +166,10 @@ class TerminalFace:
         hint = "a number runs it and remembers that for this session; Enter goes back"
         typed = (await self._asker.line("  Which?  ", hint=hint, interrupt=_GoBack, end=_GoBack)).strip()
         chosen = {str(number): choice for number, choice in enumerate(choices, 1)}.get(typed)
-        return None if chosen is None else _decision(call, "approve", remember=chosen)
+        if chosen is None:
+            return None
+        self.show([Line("    ", "approved, and remembered for this session", "quiet")])
+        return _decision(call, "approve", remember=chosen)
 
     def _print(self, lines: Sequence[Line]) -> None:
         for row in rows_of(lines, self._console.width, shorten=False):
@@ -197,7 +202,8 @@ class _Now:
             row = Text(self._tail.gutter + self._tail.text, STYLES[self._tail.style], no_wrap=True)
             row.truncate(options.max_width, overflow="ellipsis")
             yield row
-        elapsed = seconds(int(time.monotonic() - self._since)) if time.monotonic() - self._since >= 1 else ""
+        seconds = int(time.monotonic() - self._since)
+        elapsed = f"{seconds} s" if seconds else ""
         self._spinner.update(text=Text(" · ".join(filter(None, [self.activity, elapsed])), STYLES["quiet"]))
         yield Text("  ", end="")
         yield self._spinner

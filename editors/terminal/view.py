@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, get_args
 
 from editors.terminal.text import count, escape, folder, money, seconds
-from server.protocol import Call, Reason, Said, Snapshot, StopReason
+from server.protocol import Call, Reason, Said, Snapshot, StopReason, Verdict
 
 Style = Literal["plain", "title", "quiet", "said", "model", "command", "output", "good", "bad", "warning"]
 
@@ -87,10 +87,15 @@ def detail_lines(call: Call) -> list[Line]:
         facts.append("writes " + escape(", ".join(call.analysis.writes)))
     lines = [Line("    ", " · ".join(filter(None, facts)), "quiet")]
     if call.verdict is not None:
-        lines.append(Line("    ", f"{escape(call.verdict.decision)}: {escape(call.verdict.why)}", "quiet"))
+        lines.append(Line("    ", f"{judged(call.verdict)}: {escape(call.verdict.why)}", "quiet"))
     if call.long or call.line_count > 1:
         lines.append(Line("    ", size(call), "warning" if call.long else "quiet"))
     return lines + [Line("  ! ", warning, "warning", "warning") for warning in _warnings(call)]
+
+
+def judged(verdict: Verdict) -> str:
+    """Say what the policy made of a command."""
+    return {"ask": "asked", "deny": "denied", "allow": "allowed"}.get(verdict.decision, escape(verdict.decision))
 
 
 def _warnings(call: Call) -> list[str]:
@@ -129,8 +134,9 @@ def _ending(call: Call) -> Line:
     elif call.reason == "denied_by_rule" and call.verdict is not None:
         why += f": {escape(call.verdict.why)}"
     if call.started_at_ms is None and (call.result is None or call.result.exit_code is None):
-        told = escape(call.result.error) if call.result and call.result.error else why
-        return Line("  ✗ ", f"not run: {told or escape(call.status)}", "warning", "warning")
+        if call.result and call.result.error and call.reason in (None, "unusable"):
+            why = escape(call.result.error)
+        return Line("  ✗ ", f"not run: {why or escape(call.status)}", "warning", "warning")
     return _ran(call, why)
 
 
@@ -140,7 +146,7 @@ def _ran(call: Call, why: str) -> Line:
         facts.append(escape(call.result.signal))
     if call.status != "completed":
         facts.insert(0, escape(call.status).replace("_", " "))
-        facts.append(why)
+        facts.append("" if call.reason == "cancelled" else why)
     if call.result:
         facts.append(seconds(call.result.duration_ms / 1000))
     if call.result and call.result.changed_files:

@@ -102,7 +102,7 @@ async def test_the_question_closes_when_the_call_waits_no_longer(later: Snapshot
     """UX-02, LS-15: cancelled elsewhere, changed, or decided by another client."""
     stub, face = Stub(), Face()
     following = asyncio.ensure_future(Turn(stub.client, face, WAITING).follow())
-    while not face.asked:  # noqa: ASYNC110 - there is nothing else to wait on
+    while not face.asked:
         await asyncio.sleep(0)
     stub.update(later)
     await asyncio.sleep(0.01)
@@ -230,7 +230,7 @@ async def test_without_a_person_the_caller_says_what_happens() -> None:
     assert (decision["decision"], decision["reason"]) == ("reject", DENIED)
     stub, text, _ = await headless("approve")
     assert stub.params("session/decide")[0]["decisions"][0]["decision"] == "approve"
-    assert "approved by --on-ask approve" in text
+    assert "approved without asking anybody" in text
     stub, text, fault = await headless("fail")
     assert isinstance(fault, Undecided)
     assert stub.methods() == []
@@ -246,7 +246,7 @@ async def test_a_log_shows_that_work_goes_on(monkeypatch: pytest.MonkeyPatch) ->
     pulse = asyncio.ensure_future(face.pulse())
     await asyncio.sleep(0.05)
     pulse.cancel()
-    assert "… running, 0." in out.getvalue()
+    assert "… running, " in out.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_an_unknown_cost_is_never_a_number() -> None:
 
 def test_durations_and_folders_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert [seconds(value) for value in (0.012, 2.34, 61.2)] == ["0.01 s", "2.3 s", "61 s"]
+    assert [seconds(value) for value in (0.012, 2.34, 61.2)] == ["12 ms", "2.3 s", "61 s"]
     assert folder("file:///home/me/a%20b") == "~/a b"
     assert folder("file:///home/meg") == "/home/meg"
 
@@ -92,7 +92,7 @@ def test_a_person_sees_all_that_matters_before_deciding() -> None:
         "at most 30 s",
         "with CI",
         "writes x",
-        "ask: nothing allows it",
+        "asked: nothing allows it",
         "31 lines, 240 characters",
         "! outside the workspace: <U+001B>[1m~",
         "! unsaved in an editor: a.py",
@@ -104,7 +104,7 @@ def test_a_person_sees_all_that_matters_before_deciding() -> None:
 @pytest.mark.parametrize(
     ("status", "more", "expected"),
     [
-        ("completed", {}, "✓ exit 0 · 0.01 s"),
+        ("completed", {}, "✓ exit 0 · 12 ms"),
         ("completed", {"result": CommandResult(exit_code=2, duration_ms=2500)}, "✗ exit 2 · 2.5 s"),
         ("rejected", {"reason": "rejected_by_person", "decision_reason": "use make"}, "person rejected it: use make"),
         ("rejected", {"reason": "denied_by_rule"}, "✗ not run: a rule denies it: nothing allows it"),
@@ -114,7 +114,7 @@ def test_a_person_sees_all_that_matters_before_deciding() -> None:
         (
             "failed",
             {"reason": "signal", "started_at_ms": 1, "result": CommandResult(signal="SIGKILL", duration_ms=10)},
-            "✗ failed · SIGKILL · a signal ended it · 0.01 s",
+            "✗ failed · SIGKILL · a signal ended it · 10 ms",
         ),
         ("failed", {"reason": "unusable", "result": CommandResult(error="the folder /w is gone")}, "/w is gone"),
         ("cancelled", {"reason": "not_started"}, "✗ not run: an earlier call of the batch"),
@@ -207,7 +207,7 @@ def test_output_streams_and_its_end_is_not_repeated() -> None:
     assert scroll.tail == Line("  │ ", "tw", "output")
     result = CommandResult(exit_code=0, output_tail="one\ntwo")
     ended = scroll.take(snapshot(2, "idle", step(call(status="completed", result=result))))
-    assert shown(ended) == "  │ two\n  ✓ exit 0 · 0.00 s"
+    assert shown(ended) == "  │ two\n  ✓ exit 0 · 0 ms"
     assert scroll.stream(piece("three\n", 7)) == []
 
 
@@ -235,7 +235,7 @@ def test_of_a_batch_each_call_is_shown_when_its_turn_comes_and_named_again_at_it
     assert "echo 2" not in first
     approved = call(1, "echo 1", "approved", count=3)
     second = shown(scroll.take(snapshot(2, "awaiting_approval", step(approved, *three[1:]))))
-    assert second.startswith("    approved\n\n  $ echo 2")
+    assert second.startswith("\n  $ echo 2")
     rejected = call(2, "echo 2", "rejected", count=3, reason="rejected_by_person")
     third = shown(scroll.take(snapshot(3, "awaiting_approval", step(approved, rejected, three[2]))))
     assert "not run: a person rejected it" in third
@@ -243,8 +243,24 @@ def test_of_a_batch_each_call_is_shown_when_its_turn_comes_and_named_again_at_it
     last = [call(1, "echo 1", "completed", count=3), rejected, call(3, "echo 3", "completed", count=3)]
     end = shown(scroll.take(snapshot(4, "idle", step(*last))))
     assert end == (
-        "\n  $ echo 1  (1 of 3)\n  │ out\n  ✓ exit 0 · 0.01 s\n\n  $ echo 3  (3 of 3)\n  │ out\n  ✓ exit 0 · 0.01 s"
+        "\n  $ echo 1  (1 of 3)\n  │ out\n  ✓ exit 0 · 12 ms\n\n  $ echo 3  (3 of 3)\n  │ out\n  ✓ exit 0 · 12 ms"
     )
+
+
+def test_streamed_output_of_a_batch_appears_under_its_own_command_and_in_order() -> None:
+    """UX-04."""
+    scroll = Scroll()
+    scroll.take(snapshot(1, "awaiting_approval", step(call(1, count=2), call(2, "pwd", count=2))))
+    approved = [call(1, status="approved", count=2), call(2, "pwd", count=2)]
+    scroll.take(snapshot(2, "awaiting_approval", step(*approved)))
+    scroll.take(snapshot(3, "executing", step(call(1, status="running", count=2), call(2, "pwd", "approved", count=2))))
+    assert shown(scroll.stream(piece("out\n", 0))) == "\n  $ ls  (1 of 2)\n  │ out"
+    not_run = call(2, "pwd", "cancelled", count=2, reason="not_started")
+    assert scroll.take(snapshot(4, "cancelling", step(call(1, status="running", count=2), not_run))) == []
+    ended = call(1, status="cancelled", count=2, reason="cancelled", started_at_ms=1)
+    lines = shown(scroll.take(snapshot(5, "idle", step(ended, not_run))))
+    assert lines.startswith("  ✗ cancelled\n")
+    assert "not run: an earlier call" in lines
 
 
 def test_an_edited_command_is_shown_unless_the_face_did() -> None:
