@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -62,7 +63,8 @@ class Received:
 class ProviderDouble:
     """The server; use it with `async with`, and extend `script` at any time."""
 
-    def __init__(self, script: Iterable[Scripted] = ()) -> None:
+    def __init__(self, script: Iterable[Scripted] = (), *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.script: list[Scripted] = list(script)
         self.requests: list[Received] = []
         self.arrived = asyncio.Event()
@@ -71,7 +73,7 @@ class ProviderDouble:
         self._connections: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=1 << 26)
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=1 << 26, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -84,7 +86,7 @@ class ProviderDouble:
     @property
     def url(self) -> str:
         """The address without a path, as Anthropic's `apiBase` is written; OpenAI's has `/v1` after it."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     @property
     def bodies(self) -> list[Any]:
@@ -93,7 +95,7 @@ class ProviderDouble:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while await self._serve(reader, writer):
                 pass
         self._connections.discard(writer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 import time
 from collections.abc import AsyncIterator
 
@@ -133,6 +134,13 @@ async def test_retry_after_is_told(provider: Provider) -> None:
 async def test_a_refused_connection_is_a_connection_failure(provider: Provider) -> None:
     failed = await failure(provider.source(api_base="http://127.0.0.1:9/v1", timeout=5))
     assert failed.kind is FailureKind.CONNECTION
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_told_once(provider: Provider, tls: ssl.SSLContext) -> None:
+    async with ProviderDouble(tls=tls) as double:
+        failed = await failure(source(provider, double))
+    assert "caBundle" in str(failed)
+    assert not failed.kind.transient
 
 
 async def test_the_time_limit_closes_the_connection(provider: Provider) -> None:
