@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
-import sys
-import termios
 from collections.abc import Callable
 
-_READ_BYTES = 65_536
+_READ_BYTES = 65_536  # as much as a pipe holds
 _GATHER_SECONDS = 0.01
 _PACE_SECONDS = 0.05
 _LATE_SECONDS = 0.2
@@ -47,11 +44,7 @@ class Reader:
     async def read_rest(self) -> None:
         """Read all that was written until now, and wait a moment for those that still write."""
         if not self._ended.is_set():
-            # Counted first, because with a flooding leftover the pipe would never be empty.
-            until = self._total_bytes + _bytes_waiting(self._pipe)
-            while not self._ended.is_set() and self._total_bytes < until:
-                self._read()
-                await asyncio.sleep(0)
+            self._read()  # all that a pipe can hold
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), _LATE_SECONDS)
         self.pass_on()
@@ -107,7 +100,3 @@ class Reader:
     def _read_on(self) -> None:
         if not self._ended.is_set():
             self._loop.add_reader(self._pipe, self._read)
-
-
-def _bytes_waiting(pipe: int) -> int:
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 SUFFIX = ".output"
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Spool:
@@ -49,12 +50,9 @@ class Spool:
         self._closed = True
 
     def _create(self) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            return os.open(self._path, flags, 0o600)
-        except FileNotFoundError:
+        if not self._path.parent.is_dir():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(self._path, flags, 0o600)
+        return os.open(self._path, _NEW_FILE, 0o600)
 
 
 def remove_spools(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,13 @@ from agent_core.shell import Command, CommandLimits, Shell, base_environment, fi
 from agent_core.types import CommandResult, Proposal
 
 BASH = find_bash()
+_RUN = os.environ.setdefault("HANDRAIL_TEST_RUN", str(os.getpid()))
+_LONG_SLEEP = re.compile(r"\b30[0-9]{3}\b")
+
+
+def _of_this_run(text: str) -> str:
+    """Make the length of each long sleep this test run's own, so that runs on one machine do not see each other's."""
+    return _LONG_SLEEP.sub(rf"\g<0>.{_RUN}", text)
 
 
 class Workbench:
@@ -33,7 +41,7 @@ class Workbench:
         environ: Mapping[str, str] | None = None,
         sandbox: str = "off",
     ) -> Command:
-        proposal = Proposal("k1", command, str(self.folder), BASH, timeout, sandbox)
+        proposal = Proposal("k1", _of_this_run(command), str(self.folder), BASH, timeout, sandbox)
         environment = base_environment(environ or os.environ, inherit=(), added={})
         return await self.shell.start(
             proposal, environment=environment, limits=limits or CommandLimits(), on_output=on_output
@@ -57,6 +65,7 @@ class Workbench:
 
 def living(*words: str) -> list[str]:
     """Return the command lines of living processes that are exactly these words."""
+    wanted = b"".join(_of_this_run(word).encode() + b"\0" for word in words)
     found = []
     for pid in os.listdir("/proc"):
         if pid.isdigit():
@@ -64,7 +73,7 @@ def living(*words: str) -> list[str]:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:
                 continue
-            if line == b"".join(word.encode() + b"\0" for word in words):
+            if line == wanted:
                 found.append(line.replace(b"\0", b" ").decode())
     return found
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from agent_core.shell import CommandLimits
+from agent_core.shell import CommandLimits, sweep
+from agent_core.shell.guard import GUARD
 from agent_core.types import Reason
 from tests.core.shell_support import Stopwatch, Workbench, living
 
@@ -68,7 +70,8 @@ async def test_px_07_a_background_job_does_not_hold_the_call(bench: Workbench) -
     result = await bench.run("sleep 30107 & echo done", timeout=30)
     assert clock.seconds < 2
     assert (result.ending, result.exit_code, result.output) == ("exited", 0, "done\n")
-    assert [name.rsplit(" (pid ", 1)[0] for name in result.leftovers] == ["sleep 30107"]
+    assert len(result.leftovers) == 1
+    assert result.leftovers[0].startswith("sleep 30107")
     await bench.shell.close()
     assert not living("sleep", "30107")
 
@@ -190,6 +193,34 @@ async def test_cx_07_a_cancel_after_the_end_changes_nothing(bench: Workbench) ->
     assert result.ending == "exited"
 
 
+async def test_without_a_pidfd_a_thread_waits(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.pidfd_open")
+    assert (await bench.run("exit 3")).exit_code == 3
+    assert (await bench.run("kill -TERM $$")).signal == "SIGTERM"
+    assert (await bench.run("sleep 30113", timeout=0.2)).ending == "timed_out"
+
+
+async def test_without_a_subreaper_every_process_is_looked_at(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.run("true")
+    monkeypatch.setattr(GUARD, "subreaper", False)
+    result = await bench.run("setsid sleep 30114 > /dev/null 2>&1 & sleep 0.1")
+    assert any("30114" in name for name in result.leftovers)
+    await bench.shell.close()
+    assert not living("sleep", "30114")
+
+
+async def test_without_proc_the_group_is_still_ended(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "everything", list)
+    monkeypatch.setattr(sweep, "children_of", lambda pid: [])
+    assert (await bench.run("echo ok")).output == "ok\n"
+    clock = Stopwatch()
+    result = await bench.run("(trap '' TERM; sleep 30115) & sleep 30115", timeout=0.3)
+    assert (result.ending, clock.seconds < 3) == ("timed_out", True)
+    assert not living("sleep", "30115")
+
+
 async def test_to_stop_waiting_leaves_the_command_alone(bench: Workbench) -> None:
     command = await bench.start("sleep 0.3; echo late")
     with pytest.raises(TimeoutError):
@@ -229,3 +260,14 @@ async def test_a_small_limit_keeps_head_and_tail(bench: Workbench) -> None:
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
+
+
+async def test_a_pipe_that_a_stranger_holds_is_closed_all_the_same(bench: Workbench) -> None:
+    pieces: asyncio.Queue[bytes] = asyncio.Queue()
+    command = await bench.start("echo $$; sleep 0.3", on_output=pieces.put_nowait)
+    held = os.open(f"/proc/{int(await pieces.get())}/fd/1", os.O_WRONLY)
+    result = await command.wait()
+    assert (result.exit_code, result.leftovers) == (0, ())
+    with pytest.raises(BrokenPipeError):
+        os.write(held, b"x")
+    os.close(held)

@@ -58,7 +58,8 @@ def test_ou_10_ou_11_plain_text_is_the_same_however_it_was_cut(written: bytes, s
 
 def test_a_line_without_end_is_let_go_in_pieces() -> None:
     text = PlainText("utf-8")
-    shown = "".join(text.feed(b"\x1b[1mword\x1b[0m " * 100) for _ in range(100))
+    written = b"\x1b[1mword\x1b[0m " * 10_000
+    shown = "".join(text.feed(written[start : start + 1037]) for start in range(0, len(written), 1037))
     assert len(shown) > 30_000
     assert shown == ("word " * 10_000)[: len(shown)]
     text.finish()
