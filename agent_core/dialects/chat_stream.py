@@ -15,6 +15,8 @@ from agent_core.dialects.shapes import arguments_text, list_of, mapping_of, repo
 from agent_core.types import ModelReply
 
 _GROWING_TEXTS = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
+_BLOCK_LISTS = frozenset({"thinking_blocks", "reasoning_details"})
+_BLOCK_TEXTS = ("thinking", "text", "summary")
 
 
 class ChatAssembler:
@@ -107,6 +109,8 @@ class ChatAssembler:
             text, parts = "".join(pieces), message[key]
             # Some vendors send their thinking as parts before the text itself.
             message[key] = [*parts, {"type": "text", "text": text}] if isinstance(parts, list) else text
+        for key in _BLOCK_LISTS & message.keys():
+            message[key] = _joined_blocks(list_of(message[key]))
         if self._calls:
             message["tool_calls"] = [call.whole() for call in self._calls]
         return {"choices": [{**self._choice, "message": message}], "usage": self._usage}
@@ -174,3 +178,18 @@ def _merged(old: Any, new: Any) -> Any:
     if isinstance(old, dict) and isinstance(new, Mapping):
         return old | {key: _merged(old.get(key), value) for key, value in new.items()}
     return new
+
+
+def _joined_blocks(pieces: list[Any]) -> list[dict[str, Any]]:
+    """Join the pieces of signed blocks, which a vendor takes back only whole; a signature ends its block."""
+    blocks: list[dict[str, Any]] = []
+    for piece in map(mapping_of, pieces):
+        open_block = blocks[-1] if blocks and not blocks[-1].get("signature") else {}
+        grows = [key for key in _BLOCK_TEXTS if isinstance(open_block.get(key), str)]
+        same = all(open_block.get(key) == piece.get(key) for key in ("type", "index"))
+        if not (grows and same):
+            blocks.append(dict(piece))
+            continue
+        joined = {key: open_block[key] + text_of(piece.get(key)) for key in grows}
+        open_block.update({key: value for key, value in piece.items() if value is not None} | joined)
+    return blocks

@@ -515,6 +515,30 @@ def test_deltas_go_out_as_they_come_and_usage_arrives_last() -> None:
     assert (said.text, said.reasoning, said.usage.input_tokens) == ("Hi", "hm", 5)
 
 
+def test_pieces_of_signed_blocks_are_whole_again_before_they_go_back() -> None:
+    def thinking(**members: Any) -> dict[str, Any]:
+        return chat_chunk({"thinking_blocks": [{"type": "thinking", **members}]})
+
+    said = stream(
+        thinking(thinking="h", signature=None),
+        thinking(thinking="m", signature=None),
+        thinking(thinking="", signature="S1"),
+        thinking(thinking="more", signature="S2"),
+        chat_chunk({"thinking_blocks": [{"type": "redacted_thinking", "data": "x"}]}),
+        chat_chunk({"thinking_blocks": [{"type": "redacted_thinking", "data": "y"}]}),
+        chat_piece(0, id="c1", name="bash", args=bash_arguments("ls")),
+        END,
+        model="bedrock/claude",
+    )
+    history: list[Message] = [UserMessage("t"), turn(said), *results(turn(said), "x")]
+    assert encode(history, "bedrock/claude")[1]["thinking_blocks"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "S1"},
+        {"type": "thinking", "thinking": "more", "signature": "S2"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "redacted_thinking", "data": "y"},
+    ]
+
+
 def test_an_error_inside_a_stream_is_a_typed_failure() -> None:
     with pytest.raises(ProviderFailure) as caught:
         stream(chat_chunk({"content": "x"}), {"error": {"message": "Overloaded", "type": "overloaded_error"}})
