@@ -16,7 +16,7 @@ from agent_core.program_risks import configured_program, known_name, risky_word
 from agent_core.programs import fewest_words, inner_commands, inner_texts, needs_every_word, proposal, runs_own_code
 from agent_core.redaction import holds_mask
 from agent_core.rules import READ_ONLY, Rule, load_rules
-from agent_core.shell_syntax import Analysis, SimpleCommand, analyse
+from agent_core.shell_syntax import TOO_LONG, Analysis, SimpleCommand, analyse
 from agent_core.types import Reason, Verdict
 
 Mode = Literal["ask", "rules", "plan", "trusted"]
@@ -72,6 +72,8 @@ class Policy:
 
     def _tightened(self, decision: Literal["ask", "deny"], analysis: Analysis) -> Verdict | None:
         rules = self._tightening[decision]
+        if decision == "ask" and TOO_LONG in analysis.doubts and any(self._tightening.values()):
+            return Verdict("ask", "analysis", "it is too long to tell whether a rule denies or asks for a part of it")
         for argv in _all_readings(analysis) if rules else ():
             for rule in rules:
                 if rule.matches_generously(argv):

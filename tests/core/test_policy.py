@@ -130,6 +130,12 @@ def test_a_deny_rule_sees_through_wrappers_in_every_mode(command: str) -> None:
         assert (verdict.decision, verdict.rule) == ("deny", "user: deny git push"), mode
 
 
+def test_a_text_too_long_to_read_hides_nothing_from_a_deny_rule() -> None:
+    command = "echo " + "a" * 40_000 + "; git push"
+    assert decide(command, rule("git push", "deny"), mode="trusted") == "ask"
+    assert decide(command, mode="trusted") == "allow"
+
+
 def test_ap_09_a_deny_rule_reads_no_heredoc_body() -> None:
     command = "cat > notes.md <<'EOF'\nthen run git push\nEOF"
     assert decide(command, rule("git push", "deny")) == "ask"

@@ -77,6 +77,7 @@ def test_understood(text: str, argvs: list[tuple[str, ...]]) -> None:
         ("", "nothing to run"),
         ("# only a comment", "nothing to run"),
         ("a" * 40_000, "a very long text"),
+        ("a|" * 4000, "a very long text"),
     ],
 )
 def test_doubted(text: str, doubt: str) -> None:
@@ -101,6 +102,14 @@ def test_any_bytes_are_read_without_raising(data: bytes) -> None:
     for text in (data.decode("latin-1"), data.decode("utf-8", "surrogateescape")):
         analysis = analyse(text)
         assert analysis.understood or analysis.doubts
+
+
+def test_code_points_that_crash_the_parser_do_not_reach_it() -> None:
+    """Seen with tree-sitter-bash 0.25.1: its scanner reads outside of its tables, so that the whole process may end."""
+    for code in range(0x80, 0x110000, 0x1FF):
+        analyse(f"a=${{{chr(code)}|${{{chr(code)}{chr(code)}")
+    assert analyse("git commit -m größe😀").commands[0].argv == ("git", "commit", "-m", "größe😀")
+    assert analyse("git\x0bstatus").commands[0].argv == ("git\x0bstatus",)
 
 
 def test_deep_nesting_is_read_without_raising() -> None:
