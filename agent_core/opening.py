@@ -38,8 +38,8 @@ class Opener:
         self._environ = environ
         self._can_ask = can_ask
         self._key_names = [name for names in KEY_VARIABLES.values() for name in names if environ.get(name)]
-        self._masker = Masker.from_sources(environ, provider_keys=self._key_names)
-        self._provider = Provider(environ, mask=self._masker.mask)
+        self.masker = Masker.from_sources(environ, provider_keys=self._key_names)
+        self._provider = Provider(environ, mask=self.masker.mask)
         self._distrusted: set[str] = set()
         self._bash = ""
 
@@ -114,7 +114,7 @@ class Opener:
             with (Path(cwd) / ".env").open(encoding="utf-8", errors="replace") as file:
                 dotenv = file.read(_DOTENV_BYTES)
         except OSError:
-            return self._masker
+            return self.masker
         return Masker.from_sources(self._environ, dotenv, self._key_names)
 
     def proposer(self, cwd: str, settings: Settings, masker: Masker | None = None) -> Proposer:
@@ -130,7 +130,7 @@ class Opener:
             settings=settings,
             policy=Policy([*rules, *merge_rules((), own)], settings.mode),
             environ=self._environ,
-            masker=masker or self._masker,
+            masker=masker or self.masker,
             can_ask=self._can_ask,
             trusted=lambda: self.trusted(cwd),
         )
@@ -159,7 +159,7 @@ class Opener:
             return None
         dialect = dialect_for(settings.model, settings.dialect).name
         path = Path(settings.record).expanduser()
-        return Recorder(path, model=settings.model, dialect=dialect, masker=self._masker, workspace=cwd).take
+        return Recorder(path, model=settings.model, dialect=dialect, masker=self.masker, workspace=cwd).take
 
 
 def _load_tape(path: str) -> Tape:

@@ -7,8 +7,8 @@ Invariants: the log goes to standard error only; the workspace is never on the i
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
-import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -21,14 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--log", default="warning", choices=["debug", "info", "warning", "error"], help="the least of what is logged"
     )
     options = parser.parse_args(arguments)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=options.log.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    gc.disable()  # until `initialize` is answered: imports make no garbage, and looking for it takes long
     from server.app import create
+    from server.logs import log_to_stderr
 
-    server = create(version("handrail"))
+    server = create(version("handrail"), log_to_stderr(getattr(logging, options.log.upper())))
     return server.run_stdio() if options.tcp is None else server.run_tcp(options.tcp)
 
 

@@ -21,6 +21,7 @@ from server.wire import WireError
 
 if TYPE_CHECKING:
     from agent_core.session import Session
+    from server.logs import StderrHandler
     from server.registry import Registry
 
 _CORE = ("server.handlers", "server.convert", "server.registry")
@@ -30,8 +31,9 @@ _UNSERVED = ("handrail/session/didUpdate", "handrail/session/didStream")
 class HandrailServer(WireServer):
     """Serves one client; see `server/PROTOCOL.md` for what it answers."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, log: StderrHandler | None = None) -> None:
         super().__init__("handrail", version)
+        self._log = log
         self.defaults: wire.Settings | None = None
         self._registry: Registry | None = None
         self._importing: asyncio.Task[None] | None = None
@@ -51,6 +53,8 @@ class HandrailServer(WireServer):
 
             can_ask = self.client is not None and self.client.approvals
             self._registry = Registry(os.environ, can_ask=can_ask, defaults=settings_of(self.defaults))
+            if self._log is not None:
+                self._log.mask = self._registry.opener.masker.mask
         return self._registry
 
     def watch(self, session: Session) -> None:
@@ -71,9 +75,9 @@ def _import_core() -> None:
         importlib.import_module(name)
 
 
-def create(version: str) -> HandrailServer:
-    """Return a server with every handler in place."""
-    server = HandrailServer(version)
+def create(version: str, log: StderrHandler | None = None) -> HandrailServer:
+    """Return a server with every handler in place; `log` is told what to mask as soon as it is known."""
+    server = HandrailServer(version, log)
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:

@@ -105,8 +105,9 @@ async def test_nothing_but_messages_reaches_the_client(client: RawClient) -> Non
     await client.notify("exit")
     assert await client.rest() == []
     _, errors = await client.ended()
-    assert "to standard output" in errors
-    assert "a child to standard output" in errors
+    assert "a print\n" in errors
+    assert "a child\n" in errors
+    assert "cat:" not in errors, "its input is not empty"
 
 
 async def test_the_server_ends_when_the_process_that_the_client_named_ends(client: RawClient) -> None:

@@ -82,8 +82,8 @@ class ToyServer(WireServer):
         raise ValueError("a fault with secret detail")
 
     def analyze(self, params: AnalyzeParams) -> CommandAnalysis:
-        print("to standard output")
-        os.system("echo a child to standard output; cat")  # noqa: S605
+        print("a print")
+        os.system("echo a child; cat")  # noqa: S605
         verdict = Verdict(decision="ask", rule="none", why="\ud800 half a character")
         return CommandAnalysis(understood=True, display=params.command, verdict=verdict)
 
