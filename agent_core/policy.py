@@ -34,7 +34,8 @@ class Policy:
         self.mode = mode
         self.rules = load_rules(rules)
         self._tightening = {
-            decision: tuple(rule for rule in self.rules if rule.decision == decision) for decision in ("deny", "ask")
+            decision: _by_program(rule for rule in self.rules if rule.decision == decision)
+            for decision in ("deny", "ask")
         }
         self._allowing = _by_program(rule for rule in self.rules if rule.decision == "allow")
         for rule in self.rules:
@@ -71,13 +72,14 @@ class Policy:
         return Verdict("ask", "mode ask", "in the mode `ask` everything that you have not remembered is asked")
 
     def _tightened(self, decision: Literal["ask", "deny"], analysis: Analysis) -> Verdict | None:
-        rules = self._tightening[decision]
+        table = self._tightening[decision]
         if decision == "ask" and TOO_LONG in analysis.doubts and any(self._tightening.values()):
             return Verdict("ask", "analysis", "it is too long to tell whether a rule denies or asks for a part of it")
-        for argv in _all_readings(analysis) if rules else ():
-            for rule in rules:
-                if rule.matches_generously(argv):
-                    return Verdict(decision, rule.name, rule.why or f"the rule `{rule.words}` says so")
+        for argv in _all_readings(analysis) if table else ():
+            for name in dict.fromkeys((argv[0], known_name(argv[0]), "*")):
+                for rule in table.get(name, ()):
+                    if rule.matches_generously(argv):
+                        return Verdict(decision, rule.name, rule.why or f"the rule `{rule.words}` says so")
         return None
 
 
