@@ -36,7 +36,7 @@ Items = list[dict[str, Any]]
 @dataclass(frozen=True, slots=True)
 class _Encoded:
     exchange: Exchange
-    model: str
+    target: tuple[str, bool]
     items: Items
 
 
@@ -50,7 +50,7 @@ class Conversation:
 
     def items(self, query: Query) -> Iterator[UserMessage | Items]:
         """Yield the repaired history: encoded exchanges (shared, not to be changed), and the user's messages."""
-        vendor = Vendor(query.model)
+        vendor, target = Vendor(query.model), (query.model, query.images)
         kept: dict[int, _Encoded] = {}
         for item in self._pairs(query.history, vendor):
             if isinstance(item, UserMessage):
@@ -58,8 +58,8 @@ class Conversation:
                 continue
             # The turn is alive as long as its entry, so its identity cannot be that of another one.
             known = self._encoded.get(id(item.turn))
-            if known is None or known.model != query.model or known.exchange != item:
-                known = _Encoded(item, query.model, self._encode(item, query))
+            if known is None or known.target != target or known.exchange != item:
+                known = _Encoded(item, target, self._encode(item, query))
             kept[id(item.turn)] = known
             yield known.items
         self._encoded = kept

@@ -125,6 +125,8 @@ def test_unknown_blocks_are_kept_and_sent_back() -> None:
 def test_dl_16_one_user_message_with_all_results_in_order_then_the_users_text() -> None:
     said = turn(decode(anthropic_body(tool_use("A", "ls"), tool_use("B", "pwd"))))
     history: list[Message] = [UserMessage("t"), said, *results(said, "one", "two"), UserMessage("next")]
+    dialect = dialect_for(CLAUDE, None)
+    assert dialect.encode(Query(CLAUDE, "You help.", history)) == dialect.encode(Query(CLAUDE, "You help.", history))
     last = encode(history)[-1]
     assert [bare(block) for block in last["content"]] == [
         {"type": "tool_result", "tool_use_id": "A", "content": "one"},

@@ -294,6 +294,23 @@ def test_a_growing_history_is_encoded_as_a_fresh_dialect_would() -> None:
     check("chat", other, "mistral")
 
 
+def test_what_was_encoded_before_is_not_used_for_another_target_or_another_result() -> None:
+    model = "deepseek/deepseek-reasoner"
+    dialect = dialect_for(model, None)
+    said = turn(decode(chat_body(calls=[bash("c1", "ls")], reasoning_content="why"), model))
+    history: list[Message] = [UserMessage("t"), said]
+    assert "not executed" in json.dumps(dialect.encode(Query(model, "s", history)))
+    history += results(said, "files")
+    assert "files" in json.dumps(dialect.encode(Query(model, "s", history)))
+    assert "why" not in json.dumps(dialect.encode(Query(OPENAI, "s", history)))
+
+
+def test_a_models_own_id_goes_back_also_where_it_is_longer_than_the_vendor_says() -> None:
+    history = answered(chat_body(calls=[bash("c" * 80, "ls")]))
+    assert wire_ids(encode(history)) == ["c" * 80]
+    assert len(wire_ids(encode(history, "openai/other", "openai"))[0]) <= 64
+
+
 # --- whole replies
 
 
