@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 
 from agent_core.characters import code_point, is_deceptive, look_alikes
+from agent_core.masks import holds_mask
 from agent_core.policy_context import PolicyContext, paths_in
 from agent_core.program_risks import known_name
 from agent_core.programs import PRIVILEGE, inner_commands, runs_own_code, uses_network
-from agent_core.redaction import holds_mask
 from agent_core.shell_syntax import Analysis, analyse
 
 _LONG_LINES, _LONG_CHARACTERS, _LONG_LINE = 20, 1500, 300

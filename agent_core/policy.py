@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from agent_core.errors import SettingsError
+from agent_core.masks import holds_mask
 from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import configured_program, known_name, risky_word
 from agent_core.programs import fewest_words, inner_commands, inner_texts, needs_every_word, proposal, runs_own_code
-from agent_core.redaction import holds_mask
 from agent_core.rules import READ_ONLY, Rule, load_rules
 from agent_core.shell_syntax import TOO_LONG, Analysis, SimpleCommand, analyse
 from agent_core.types import Reason, Verdict

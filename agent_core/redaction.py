@@ -13,10 +13,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import quote
 
+from agent_core.masks import SHAPE_MASK, mask_for
+from agent_core.masks import holds_mask as holds_mask
 from agent_core.secret_shapes import beginning_of, scan_shapes
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_MASK = re.compile(r"<masked:[A-Za-z_][A-Za-z0-9_.-]*>")
 _DOTENV_ENTRY = re.compile(
     r"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*"""
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\n]*))""",
@@ -27,7 +28,6 @@ _LONGEST_PLACE_PART = 24
 _SHORTEST_SECRET = 8
 _LONG_ENOUGH_BY_ITSELF = 16
 _FEWEST_DISTINCT = 5
-_SHAPE_MASK = b"<masked:key>"
 _CONTEXT = 16  # bytes before a text that its boundary check may look at
 
 Span = tuple[int, int, bytes]
@@ -37,11 +37,6 @@ Span = tuple[int, int, bytes]
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name holds a secret, if its value is worth one."""
     return _SECRET_NAME.search(name) is not None
-
-
-def holds_mask(text: str) -> bool:
-    """Whether the text contains a mask, so that running or writing it could put the mask in a real secret's place."""
-    return _MASK.search(text) is not None
 
 
 class Masker:
@@ -94,11 +89,11 @@ class Masker:
         Secrets that overlap are one; the second number is `len(data)` if the end cuts nothing off.
         """
         shapes, held = scan_shapes(data, start)
-        found: list[Span] = [(first, last, _SHAPE_MASK) for first, last in shapes]
+        found: list[Span] = [(first, last, SHAPE_MASK) for first, last in shapes]
         for form, name in self._names_by_form.items():
             at = data.find(form, start)
             while at >= 0:
-                found.append((at, at + len(form), f"<masked:{name}>".encode()))
+                found.append((at, at + len(form), mask_for(name)))
                 at = data.find(form, at + 1)
             held = min(held, beginning_of(form, data, start))
         spans = _merged(found)
@@ -146,7 +141,7 @@ def _merged(found: list[Span]) -> list[Span]:
     for first, last, mask in sorted(found):
         if merged and first < merged[-1][1]:
             begin, end, earlier = merged[-1]
-            merged[-1] = (begin, max(end, last), mask if earlier == _SHAPE_MASK else earlier)
+            merged[-1] = (begin, max(end, last), mask if earlier == SHAPE_MASK else earlier)
         else:
             merged.append((first, last, mask))
     return merged
