@@ -144,7 +144,7 @@ class Outbox(asyncio.BaseProtocol):
         if self.lost.done():
             return
         frame = b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        if self._transport is not None and not self._paused and not self._waiting:
+        if self._transport is not None and not self._paused:
             self._transport.write(frame)
             return
         if supersedes is not None:

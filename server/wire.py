@@ -106,10 +106,11 @@ class WireProtocol(LanguageServerProtocol):
 
     def parse(self, body: bytes) -> Message | None:
         """Read one body. What is no message is answered here, and gives None, as does a cancel that is thereby done."""
-        identity: MessageId | None = None
+        asked_by: MessageId | None = None
         try:
             data = _loads(body)
             identity = _identity(data)
+            asked_by = identity if identity is not None and "method" in data else None  # an answer is never answered
             message = _message(data, identity)
             _refuse_half_characters(body, data)
             if message.method == types.CANCEL_REQUEST and self._withdraw(data):
@@ -118,7 +119,7 @@ class WireProtocol(LanguageServerProtocol):
                 self._admit(cast("MessageId", identity))
         except WireError as error:
             log.warning("refused a message: %s", error.message)
-            self.refuse(identity, error)
+            self.refuse(asked_by, error)
             return None
         return message
 
@@ -224,7 +225,7 @@ class WireProtocol(LanguageServerProtocol):
 
     def _take_answer(self, data: dict[str, Any]) -> None:
         method, future = self._asked.pop(data["id"], ("", None))
-        if future is None or future.done():
+        if future is None:
             log.warning("ignored an answer to %r, which was not asked or is over", data["id"])
         elif "error" in data:
             error = data["error"] if isinstance(data["error"], dict) else {}
