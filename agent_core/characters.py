@@ -26,6 +26,11 @@ _DRAWN_LIKE_ASCII = frozenset(
 _WORD = re.compile(r"\w+")
 
 
+def needs_no_look(text: str) -> bool:
+    """Whether the text is plain ASCII with line feeds and tabs, so that no character of it can deceive."""
+    return text.isascii() and _CONTROL.search(text) is None
+
+
 def is_deceptive(character: str) -> bool:
     """Whether the character is invisible, moves what stands around it, or has no agreed look."""
     if character.isascii():
@@ -37,7 +42,7 @@ def is_deceptive(character: str) -> bool:
 
 def holds_deceptive(text: str) -> bool:
     """Whether any character of the text is deceptive."""
-    return _CONTROL.search(text) is not None if text.isascii() else any(map(is_deceptive, text))
+    return not needs_no_look(text) and any(map(is_deceptive, text))
 
 
 def look_alikes(text: str) -> frozenset[int]:

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from agent_core.characters import code_point, is_deceptive, look_alikes
+from agent_core.characters import code_point, is_deceptive, look_alikes, needs_no_look
 from agent_core.masks import holds_mask
 from agent_core.policy_context import PolicyContext, paths_in
 from agent_core.program_risks import known_name
@@ -28,6 +28,8 @@ def display_text(command: str) -> str:
 
     Line feeds and tabs stay what they are.
     """
+    if needs_no_look(command):
+        return command
     alike = look_alikes(command)
     return "".join(
         code_point(character) if at in alike or is_deceptive(character) else character
@@ -54,11 +56,12 @@ def warnings_for(command: str, context: PolicyContext) -> tuple[str, ...]:
 
 
 def _about_text(command: str) -> Iterator[str]:
-    alike = look_alikes(command)
-    hidden = [c for at, c in enumerate(command) if at in alike or is_deceptive(c)]
-    if hidden:
-        names = " ".join(dict.fromkeys(map(code_point, hidden)))
-        yield f"It holds characters that are invisible or look like others: {names}."
+    if not needs_no_look(command):
+        alike = look_alikes(command)
+        hidden = [c for at, c in enumerate(command) if at in alike or is_deceptive(c)]
+        if hidden:
+            names = " ".join(dict.fromkeys(map(code_point, hidden)))
+            yield f"It holds characters that are invisible or look like others: {names}."
     lines, characters = size_of(command)
     if lines > _LONG_LINES or characters > _LONG_CHARACTERS or max(map(len, command.split("\n"))) > _LONG_LINE:
         yield f"It is long: {lines} lines, {characters} characters. Read it to its end."

@@ -20,7 +20,7 @@ from agent_core.shell_syntax import TOO_LONG, Analysis, SimpleCommand, analyse
 from agent_core.types import Reason, Verdict
 
 Mode = Literal["ask", "rules", "plan", "trusted"]
-_Table = Mapping[str, Sequence[Rule]]  # allow rules by their first word
+_Table = Mapping[str, Sequence[Rule]]  # rules of one decision by their first word
 _MOST_WORDS = 256  # words whose paths are looked up; more would make judging slow
 _MOST_FOLDERS = 4
 _DEEPEST_TEXT = 3  # shell texts inside shell texts that rules which tighten look into

@@ -94,6 +94,17 @@ def _check_tar(words: Sequence[str]) -> str | None:
     return first if any(letter in _TAR_LETTERS for letter in first) else None
 
 
+def _check_git(words: Sequence[str]) -> str | None:
+    # Leading letters only: `status -uno` and `log -Sfox` are no more than they seem.
+    return next((word for word in words if word.startswith(("-o", "-x"))), None)
+
+
+def _check_uniq(words: Sequence[str]) -> str | None:
+    # The second operand is the file it writes.
+    operands = [word for word in words if not word.startswith("-")]
+    return operands[1] if len(operands) > 1 else None
+
+
 def _check_make(words: Sequence[str]) -> str | None:
     return next((word for word in words if "=" in word), None)
 
@@ -106,13 +117,14 @@ _GIT_SUBCOMMANDS = _words("""
 """)
 _GIT_GLOBAL = _words("--no-pager --no-optional-locks --literal-pathspecs --version -P")
 _GIT_RISKS = _Risks(
-    "Oox",
+    "O",
     _words("""
             config config-env contents edit exec exec-path ext-diff extcmd filters git-dir gpg-sign help interactive
             local-user no-index open-files-in-pager output output-directory paginate receive-pack recurse-submodules
             remote separate-git-dir show-signature sign strategy template textconv trailer unsafe-paths upload-pack
             verify-signatures work-tree
         """),
+    check=_check_git,
 )
 # Keys of a repository's configuration by which git runs a program, or looks elsewhere, in what a rule may allow.
 _GIT_CONFIGURED = re.compile(
@@ -253,6 +265,7 @@ _RISKS = {
         """),
     ),
     "printf": _Risks("v"),
+    "uniq": _Risks(check=_check_uniq),
     "wc": _Risks(
         long=_words("""
             files0-from

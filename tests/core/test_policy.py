@@ -274,6 +274,9 @@ git -c core.pager=x log
 git --exec-path=. log
 git log --outp=x
 git grep -Ovi x
+git format-patch -o x
+git rebase -x ./x main
+uniq a b
 git x
 git config core.pager x
 git difftool
@@ -328,6 +331,9 @@ git log --oneline -n 5
 git --no-pager diff HEAD~1 -- src/x.py
 git commit -m 'a message'
 git show HEAD:src/x.py
+git status -uno
+git log -Sfox
+uniq -c a
 find . -type f -name '*.py' -not -path './build/*'
 rg -n 'foo|bar' src
 grep -rn --exclude-dir=.git foo .
