@@ -53,6 +53,9 @@ _FINISHES = {
     "pause_turn": Finish.PAUSED,
 }
 
+_NATIVE_FAULTS = ("MALFORMED", "MISSING_THOUGHT", "TOO_MANY_TOOL", "UNEXPECTED_TOOL")
+"""Gemini's words for calls that went wrong, which litellm tells as an ordinary stop."""
+
 _ONLY_FROM_PROVIDERS = frozenset({"annotations", "audio", "function_call", "images", "reasoning", "reasoning_content"})
 """Members of a reply that no provider takes back, or that stand for something that does come back."""
 
@@ -117,8 +120,8 @@ def _replayed(reply: ModelReply, vendor: Vendor) -> dict[str, Any] | None:
     message = load_raw(reply.raw)
     if not isinstance(message, dict) or len(list_of(message.get("tool_calls"))) != len(reply.calls):
         return None
-    kept = {key: value for key, value in message.items() if value is not None and key not in _ONLY_FROM_PROVIDERS}
-    kept.pop("tool_calls" if not reply.calls else "", None)
+    dropped = _ONLY_FROM_PROVIDERS if reply.calls else _ONLY_FROM_PROVIDERS | {"tool_calls"}
+    kept = {key: value for key, value in message.items() if value is not None and key not in dropped}
     return {"role": "assistant", "content": None} | kept
 
 
@@ -166,6 +169,8 @@ def read_reply(body: Mapping[str, Any], model: str) -> ModelReply:
         )
     usage = read_usage(body.get("usage"))
     choice = mapping_of(choices[0]) if choices else {}
+    if choice.get("error"):
+        raise reported_failure(choice["error"], body)
     finish_raw = _finish_word(choice)
     message = choice.get("message")
     if not isinstance(message, Mapping):
@@ -206,7 +211,7 @@ def _finish_word(choice: Mapping[str, Any]) -> str:
         text_of(mapping_of(choice.get("provider_specific_fields")).get("native_finish_reason")),
     )
     word = text_of(choice.get("finish_reason"))
-    return next((known for known in native if known in _FINISHES or known.startswith("MALFORMED")), word)
+    return next((known for known in native if known in _FINISHES or known.startswith(_NATIVE_FAULTS)), word)
 
 
 def _no_message(finish_raw: str, body: Mapping[str, Any], usage: Usage) -> Exception:

@@ -38,7 +38,7 @@ class ChatAssembler:
         deltas: list[Delta] = []
         for choice in map(mapping_of, list_of(chunk.get("choices"))[:1]):
             deltas += self._feed_delta(mapping_of(choice.get("delta")))
-            for key in ("finish_reason", "provider_specific_fields"):
+            for key in ("finish_reason", "provider_specific_fields", "error"):
                 if choice.get(key):
                     self._choice[key] = choice[key]
         return deltas

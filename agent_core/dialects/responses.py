@@ -28,7 +28,7 @@ from agent_core.dialects.shapes import (
     wire_arguments,
     wire_name,
 )
-from agent_core.dialects.vendors import provider_of
+from agent_core.dialects.vendors import provider_of, without_route
 from agent_core.types import FailureKind, Finish, ModelReply, Observation, ToolCall, Usage, UserMessage
 
 NAME = "responses"
@@ -60,7 +60,8 @@ class ResponsesDialect:
     def encode(self, query: Query) -> dict[str, Any]:
         """Return the body of the request."""
         defaults = _SELF_CONTAINED if _REASONING_MODEL.match(query.model) else {}
-        body = {**defaults, **query.options, "model": query.model, "input": self._input(query), "tools": [TOOL]}
+        body = {**defaults, **query.options, "input": self._input(query), "tools": [TOOL]}
+        body["model"] = without_route(query.model)
         if query.max_tokens is not None:
             body["max_output_tokens"] = query.max_tokens
         if query.system:

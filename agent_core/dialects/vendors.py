@@ -10,16 +10,18 @@ import re
 import string
 from dataclasses import dataclass
 
+_MISTRAL = re.compile(r"mi(?:ni)?stral|mixtral|codestral|devstral|magistral|pixtral", re.IGNORECASE)
+
 _BARE_NAMES = (
     (re.compile(r"claude", re.IGNORECASE), "anthropic"),
     (re.compile(r"gpt|chatgpt|codex|o\d", re.IGNORECASE), "openai"),
     (re.compile(r"gemini", re.IGNORECASE), "gemini"),
     (re.compile(r"deepseek", re.IGNORECASE), "deepseek"),
     (re.compile(r"kimi|moonshot", re.IGNORECASE), "moonshot"),
-    (re.compile(r"(?:mi|code|dev|magi|mini|pix)stral|pixtral", re.IGNORECASE), "mistral"),
+    (_MISTRAL, "mistral"),
 )
 
-_MISTRAL = re.compile(r"mi(?:ni)?stral|mixtral|codestral|devstral|magistral|pixtral", re.IGNORECASE)
+_ROUTE = re.compile(r"(?:^|(?<=/))responses/")
 
 _PORTABLE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 
@@ -37,10 +39,15 @@ _NO_NULL_CONTENT = frozenset({"hosted_vllm", "vllm", "llamafile", "lm_studio", "
 
 def provider_of(model: str) -> str:
     """Return the provider in a model's name as litellm takes it (`openai/gpt-5`), or the one a bare name belongs to."""
-    prefix, slash, _ = model.partition("/")
+    prefix, slash, _ = without_route(model).partition("/")
     if slash:
         return prefix.lower()
-    return next((name for pattern, name in _BARE_NAMES if pattern.match(model)), "")
+    return next((name for pattern, name in _BARE_NAMES if pattern.match(prefix)), "")
+
+
+def without_route(model: str) -> str:
+    """Return a model's name without `responses/`, which only says how to speak to it (`openai/responses/gpt-5`)."""
+    return _ROUTE.sub("", model, count=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,8 +347,9 @@ def test_the_providers_own_word_counts_more_than_its_translation() -> None:
     paused = chat_body("x", finish="length", provider_specific_fields={"stop_reason": "pause_turn"})
     assert decode(paused).finish is Finish.PAUSED
     gemini = chat_body("x")
-    gemini["choices"][0]["provider_specific_fields"] = {"native_finish_reason": "MALFORMED_FUNCTION_CALL"}
-    assert decode(gemini).finish is Finish.UNKNOWN
+    for word in ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MISSING_THOUGHT_SIGNATURE"):
+        gemini["choices"][0]["provider_specific_fields"] = {"native_finish_reason": word}
+        assert decode(gemini).finish is Finish.UNKNOWN
 
 
 def test_a_refusal_is_one_and_its_text_is_kept() -> None:
@@ -383,6 +384,9 @@ def test_dl_21_no_choice_and_no_message_are_named_and_billed() -> None:
 def test_bodies_that_are_no_reply() -> None:
     assert failure_of({"error": {"message": "boom", "code": 500}}).kind is FailureKind.SERVER_ERROR
     assert failure_of({"error": {"message": "slow down", "code": 429}}).kind is FailureKind.RATE_LIMIT
+    inner = chat_body("half", finish="error")
+    inner["choices"][0]["error"] = {"code": 502, "message": "upstream went away"}
+    assert failure_of(inner).kind is FailureKind.SERVER_ERROR
     assert failure_of({"error": "plain words"}).kind is FailureKind.SERVER_ERROR
     assert failure_of({}).kind is FailureKind.MALFORMED_REPLY
     assert failure_of({"choices": "x"}).kind is FailureKind.MALFORMED_REPLY

@@ -47,6 +47,8 @@ def answered(body: dict[str, Any], model: str = GPT) -> list[Message]:
 def test_the_dialect_follows_from_the_name() -> None:
     for model in ("openai/responses/gpt-5", "openai/gpt-5.1-codex", "gpt-5-pro", "o3-pro"):
         assert dialect_for(model, None).name == "responses", model
+    route = dialect_for("openai/responses/gpt-5", None).encode(Query("openai/responses/gpt-5", "", []))
+    assert (route["model"], route["store"]) == ("openai/gpt-5", False)
 
 
 def test_a_request_holds_instructions_options_and_a_reasoning_models_own_memory() -> None:
