@@ -17,7 +17,8 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.output import Output
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
 
 
 class Asker:
@@ -40,12 +41,13 @@ class Asker:
         message = FormattedText([("", question), ("ansibrightblack", hint), ("", " > " if hint else "")])
         return await self._ask(session, message, key_bindings=_escape_empties())
 
-    async def text(self, question: str, default: str, *, interrupt: type[Exception]) -> str:
-        """Return `default` as the person changed it; several lines end with Esc, then Enter."""
+    async def command(self, default: str, *, interrupt: type[Exception]) -> str:
+        """Return the command `default` as the person changed it; several lines end with Esc, then Enter."""
         several = "\n" in default
         session = self._session(interrupt, interrupt)
-        toolbar = "Esc, then Enter: done · Ctrl-C: go back" if several else "Enter: done · Ctrl-C: go back"
-        return await self._ask(session, question, default=default, multiline=several, bottom_toolbar=toolbar)
+        hint = f"    {'Esc, then Enter' if several else 'Enter'}: done · Ctrl-C: go back\n"
+        message = FormattedText([("ansibrightblack", hint), ("", "  $ ")])
+        return await self._ask(session, message, default=default, multiline=several, prompt_continuation="  > ")
 
     def _session(self, interrupt: type[Exception], end: type[Exception]) -> PromptSession[str]:
         return PromptSession(
@@ -54,10 +56,10 @@ class Asker:
             interrupt_exception=interrupt,
             eof_exception=end,
             input=self._input,
-            output=self._output,
+            output=self._output or _plain_output(),
         )
 
-    async def _ask(self, session: PromptSession[str], message: FormattedText | str, **options: object) -> str:
+    async def _ask(self, session: PromptSession[str], message: FormattedText, **options: object) -> str:
         _forget_typed(session.app.input)
         return await session.prompt_async(message, handle_sigint=False, **options)  # type: ignore[arg-type]
 
@@ -70,6 +72,14 @@ def _escape_empties() -> KeyBindings:
         event.current_buffer.reset()
 
     return bindings
+
+
+def _plain_output() -> Output:
+    """Return the terminal without questions about the cursor: a late answer to one would look like typed keys."""
+    output = create_output()
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
 
 
 def _forget_typed(source: Input) -> None:

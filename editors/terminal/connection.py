@@ -47,11 +47,7 @@ class Connection:
 
         A cancelled caller withdraws the request.
         """
-        if self._lost is not None:
-            raise self._lost
-        self._last_id += 1
-        number = self._last_id
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        number, answer = self._expect()
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         try:
             return await answer
@@ -60,6 +56,21 @@ class Connection:
             raise
         finally:
             self._waiting.pop(number, None)
+
+    async def until_lost(self) -> None:
+        """Wait until the peer is lost and raise the reason; for who waits for something else than an answer."""
+        number, never_answered = self._expect()
+        try:
+            await never_answered
+        finally:
+            self._waiting.pop(number, None)
+
+    def _expect(self) -> tuple[int, asyncio.Future[Any]]:
+        if self._lost is not None:
+            raise self._lost
+        self._last_id += 1
+        answer = self._waiting[self._last_id] = asyncio.get_running_loop().create_future()
+        return self._last_id, answer
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification; a lost peer gets none."""

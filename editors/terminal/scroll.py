@@ -200,7 +200,7 @@ class Scroll:
         over = call.status in FINAL_STATUSES
         if over:
             rows += drawn.output.finish()
-        if rows or (over and call.started_at_ms is not None):
+        if rows or over:
             lines += self._reminder(call.call_id, drawn)
         lines += self._output_lines(drawn, rows)
         if over:
@@ -218,6 +218,8 @@ class Scroll:
         lines = [BLANK, *command_lines(call.display)]
         if asked:
             return lines + detail_lines(call)
+        if call.status == "approved":
+            return [*lines, Line("    ", "approved", "quiet")]
         permitted = permitted_line(call)
         return lines if permitted is None else [*lines, permitted]
 

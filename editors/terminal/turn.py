@@ -147,8 +147,11 @@ class Turn:
         self._withdrawn.clear()
         answer = asyncio.ensure_future(self._face.ask(call))
         withdrawn = asyncio.ensure_future(self._withdrawn.wait())
+        lost = asyncio.ensure_future(self._client.connection.until_lost())
         try:
-            await asyncio.wait({answer, withdrawn}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({answer, withdrawn, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if lost.done():
+                lost.result()
             if not answer.done():
                 self._face.show([Line("    ", "this command waits no longer; nothing was decided here", "quiet")])
                 return None
@@ -158,7 +161,7 @@ class Turn:
             return decision
         finally:
             self._asked = None
-            await _end(answer, withdrawn)
+            await _end(answer, withdrawn, lost)
 
     def _updated(self, snapshot: Snapshot) -> None:
         if snapshot.session_id != self.session_id or snapshot.revision < self.latest.revision:

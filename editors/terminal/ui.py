@@ -21,7 +21,7 @@ from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
 from editors.terminal.text import count, escape
 from editors.terminal.turn import CancelTurn, Undecided
-from editors.terminal.view import BLANK, Line, Style, activity, command_lines, judged
+from editors.terminal.view import BLANK, Line, Style, activity, command_lines, detail_lines, judged
 from server.protocol import Call, CommandAnalysis, Decision, Snapshot
 
 STYLES: dict[Style, str] = {
@@ -114,7 +114,7 @@ class TerminalFace:
             case "remember":
                 return await self._remembered(call)
             case "view":
-                self._print([BLANK, *command_lines(call.display)])
+                self._print([BLANK, *command_lines(call.display), *detail_lines(call)])
             case "help":
                 self.show([Line("    ", f"{key:<8}{meaning}", "quiet") for key, meaning in HELP])
             case "unclear" if typed.strip():
@@ -128,7 +128,7 @@ class TerminalFace:
     async def _edited(self, call: Call) -> Decision | None:
         text = call.command
         while True:
-            text = await self._asker.text("  $ ", text, interrupt=_GoBack)
+            text = await self._asker.command(text, interrupt=_GoBack)
             if not text.strip() or text == call.command:
                 self.show([Line("    ", "unchanged, nothing was decided", "quiet")])
                 return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from editors.terminal.client import RequestFailed
+from editors.terminal.client import RequestFailed, ServerGone
 from editors.terminal.exits import Exit
 from editors.terminal.headless import DENIED, HeadlessFace, OnAsk
 from editors.terminal.running import exit_of
@@ -111,6 +111,19 @@ async def test_the_question_closes_when_the_call_waits_no_longer(later: Snapshot
     assert "decide" not in stub.methods()
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_the_question_closes_when_the_server_dies() -> None:
+    """LS-10: and nothing was decided."""
+    stub, face = Stub(), Face()
+    following = asyncio.ensure_future(Turn(stub.client, face, WAITING).follow())
+    while not face.asked:
+        await asyncio.sleep(0)
+    stub.client.connection.lose(ServerGone(-9, ["the end"]))
+    with pytest.raises(ServerGone, match="SIGKILL"):
+        await asyncio.wait_for(following, 1)
+    assert face.closed == 1
+    assert stub.requests == []
 
 
 async def test_a_refused_decision_is_told_and_the_session_read_anew() -> None:

@@ -247,6 +247,13 @@ def test_of_a_batch_each_call_is_shown_when_its_turn_comes_and_named_again_at_it
     )
 
 
+def test_a_resumed_session_shows_what_was_approved_before() -> None:
+    scroll = Scroll()
+    approved = [call(1, status="approved", count=2), call(2, "pwd", count=2)]
+    lines = shown(scroll.take(snapshot(2, "awaiting_approval", step(*approved))))
+    assert lines.startswith("\n  $ ls\n    approved\n\n  $ pwd\n    2 of 2")
+
+
 def test_streamed_output_of_a_batch_appears_under_its_own_command_and_in_order() -> None:
     """UX-04."""
     scroll = Scroll()

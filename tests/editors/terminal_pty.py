@@ -1,0 +1,146 @@
+"""A real terminal for the `handrail` command: a pseudo-terminal, what it showed, and keys.
+
+Invariants: every wait is bounded; what was started is gone after `close`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CTRL_C, CTRL_D = "\x03", "\x04"
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>78]|\([AB0])")
+
+
+class Terminal:
+    """One `handrail` command on a terminal of its own."""
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
+        self._main, side = pty.openpty()
+        self._shown = ""
+        self._read_to = 0
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "editors.terminal.cli", *arguments],
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            env={**environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+            start_new_session=True,
+            preexec_fn=_own_terminal,  # so that Ctrl-C is a signal, as for a person
+        )
+        os.close(side)
+
+    def expect(self, text: str, within: float = 15.0) -> str:
+        """Wait until `text` is shown after what was waited for before; return what was shown up to its end."""
+        deadline = time.monotonic() + within
+        while (at := self._shown.find(text, self._read_to)) < 0:
+            if not self._read(deadline - time.monotonic()):
+                raise AssertionError(f"{text!r} was not shown, but:\n{self._shown[self._read_to :]}")
+        begin, self._read_to = self._read_to, at + len(text)
+        return self._shown[begin : self._read_to]
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._main, keys.encode())
+
+    def answer(self, keys: str) -> str:
+        """Wait for the question, answer with `keys` and Enter, and return what was shown before the question."""
+        shown = self.expect("Run it?")
+        self.expect("? >")
+        time.sleep(0.05)  # a person does not type into a question that is not drawn yet; such keys are dropped
+        self.type(keys + "\r")
+        return shown
+
+    def exit_code(self, within: float = 10.0) -> int:
+        """Wait for the end and return the exit code."""
+        deadline = time.monotonic() + within
+        while self._read(deadline - time.monotonic()):
+            pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    @property
+    def shown(self) -> str:
+        """All that was shown, without colours and cursor moves."""
+        return self._shown
+
+    def close(self) -> None:
+        """End the command."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(5)
+        os.close(self._main)
+
+    def _read(self, within: float) -> bool:
+        if within <= 0 or not select.select([self._main], [], [], within)[0]:
+            return False
+        try:
+            data = os.read(self._main, 65536)
+        except OSError:  # the last process closed the terminal
+            return False
+        self._shown = _SEQUENCE.sub("", self._shown + data.decode("utf-8", "replace").replace("\r\n", "\n"))
+        return bool(data)
+
+
+def _own_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which nothing of the person's is seen or changed."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+    places = {name: str(folder / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
+    (folder / "HOME").mkdir(exist_ok=True)
+    return {**kept, **places, "PYTHONPATH": str(ROOT)}
+
+
+def tape(path: Path, *replies: tuple[str, list[str]]) -> Path:
+    """Write a tape in which the model says each text and asks for its commands."""
+    frames = []
+    for number, (text, asked) in enumerate(replies):
+        message: dict[str, object] = {"role": "assistant", "content": text}
+        if asked:
+            message["tool_calls"] = [
+                {
+                    "id": f"call_{number}_{at}",
+                    "type": "function",
+                    "function": {"name": "bash", "arguments": json.dumps({"command": command})},
+                }
+                for at, command in enumerate(asked)
+            ]
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if asked else "stop"}
+        usage = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+        frames.append({"id": f"r{number}", "object": "chat.completion", "choices": [choice], "usage": usage})
+    path.write_text(json.dumps({"model": "m", "recorded_at": "", "dialect": "chat", "frames": frames}))
+    return path
+
+
+def processes_of(marker: str) -> list[str]:
+    """Return the command lines of all processes that hold `marker` in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and marker.encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+def gone(marker: str, within: float = 5.0) -> list[str]:
+    """Wait until no process holds `marker`; return those that still do."""
+    deadline = time.monotonic() + within
+    while (left := processes_of(marker)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
