@@ -97,13 +97,22 @@ class RunningCommand:
     """A command whose shell was started."""
 
     def __init__(
-        self, started: Started, processes: CommandProcesses, capture: Capture, *, timeout: float, limits: CommandLimits
+        self,
+        started: Started,
+        processes: CommandProcesses,
+        capture: Capture,
+        *,
+        timeout: float,
+        limits: CommandLimits,
+        contained: bool = False,
     ) -> None:
+        """`contained` means that nothing may outlive the shell: the sandbox ends it, and is waited for."""
         self._loop = asyncio.get_running_loop()
         self._processes = processes
         self._capture = capture
         self._limits = limits
         self._grace = limits.grace
+        self._contained = contained
         self._started_at = time.time()
         self._clock = time.monotonic()
         self._exit: int | None = None
@@ -167,8 +176,8 @@ class RunningCommand:
     async def _run(self) -> CommandResult:
         reason = await self._decided
         self._deadline.cancel()
-        if reason is not None:
-            await self._processes.end(self._grace, lambda: self._exit is not None)
+        if reason is not None or self._contained:
+            await self._processes.end(self._grace if reason is not None else 0, lambda: self._exit is not None)
         await self._reader.read_rest()
         self._leftovers = tuple(map(self._capture.mask, self._processes.names()))
         result = self._report(reason, self._capture.finish())

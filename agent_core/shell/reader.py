@@ -44,9 +44,10 @@ class Reader:
     async def read_rest(self) -> None:
         """Read all that was written until now, and wait a moment for those that still write."""
         if not self._ended.is_set():
-            self._read()  # all that a pipe can hold
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), _LATE_SECONDS)
+            self._read()  # most often this is the end already
+        if not self._ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _LATE_SECONDS)
         self.pass_on()
 
     def pass_on(self) -> None:

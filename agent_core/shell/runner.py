@@ -102,6 +102,7 @@ class Shell:
             ),
             timeout=proposal.timeout,
             limits=limits,
+            contained=proposal.sandbox != "off",
         )
         self._commands = [each for each in self._commands if each.running or each.has_leftovers()]
         self._commands.append(command)

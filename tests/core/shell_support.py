@@ -39,10 +39,11 @@ class Workbench:
         limits: CommandLimits | None = None,
         on_output: Callable[[bytes], None] | None = None,
         environ: Mapping[str, str] | None = None,
+        added: Mapping[str, str] | None = None,
         sandbox: str = "off",
     ) -> Command:
         proposal = Proposal("k1", _of_this_run(command), str(self.folder), BASH, timeout, sandbox)
-        environment = base_environment(environ or os.environ, inherit=(), added={})
+        environment = base_environment(environ or os.environ, inherit=(), added=added or {})
         return await self.shell.start(
             proposal, environment=environment, limits=limits or CommandLimits(), on_output=on_output
         )
@@ -55,10 +56,11 @@ class Workbench:
         limits: CommandLimits | None = None,
         on_output: Callable[[bytes], None] | None = None,
         environ: Mapping[str, str] | None = None,
+        added: Mapping[str, str] | None = None,
         sandbox: str = "off",
     ) -> CommandResult:
         started = await self.start(
-            command, timeout=timeout, limits=limits, on_output=on_output, environ=environ, sandbox=sandbox
+            command, timeout=timeout, limits=limits, on_output=on_output, environ=environ, added=added, sandbox=sandbox
         )
         return await started.wait()
 

@@ -102,6 +102,14 @@ async def test_px_12_bash_runs_it(bench: Workbench) -> None:
     assert (await bench.run("source ./env.sh && [[ $X == 1 ]] && echo ok")).output == "ok\n"
 
 
+async def test_no_startup_file_runs_before_the_command(bench: Workbench) -> None:
+    """Debian's bash reads ~/.bashrc also for a command, when it believes to be started by a remote shell."""
+    for name in (".bashrc", ".bash_profile", ".profile"):
+        (bench.folder / name).write_text("echo evil\n")
+    remote = {"HOME": str(bench.folder), "SSH_CLIENT": "1.2.3.4 5 22", "SHLVL": "0"}
+    assert (await bench.run("echo ok", added=remote)).output == "ok\n"
+
+
 async def test_px_13_unfinished_texts_end_by_themselves(bench: Workbench) -> None:
     heredoc = await bench.run("cat <<EOF\nhello")
     assert "hello\n" in heredoc.output

@@ -55,8 +55,12 @@ async def test_an_escape_is_reported_and_ends_with_the_session(bench: Workbench,
     assert not living("sleep", "30301")
 
 
-# This one is found only while its parent lives; once the shell has ended, only a sandbox would have held it.
-ESCAPES_OF_A_RUNNING_SHELL = {**ESCAPES, "nothing to be known by": "env -i setsid sleep {n} > /dev/null 2>&1 &"}
+# These are found only while their parents live; once the shell has ended, only a sandbox would have held them.
+ESCAPES_OF_A_RUNNING_SHELL = {
+    **ESCAPES,
+    "nothing to be known by": "env -i setsid sleep {n} > /dev/null 2>&1 &",
+    "deaf, and nothing to be known by": "env -i setsid sh -c 'trap \"\" TERM; sleep {n}; sleep {n}' > /dev/null 2>&1 &",
+}
 
 
 @pytest.mark.parametrize("escape", ESCAPES_OF_A_RUNNING_SHELL)
@@ -143,6 +147,13 @@ async def test_a_detached_command_that_ends_by_itself_tells_its_code(bench: Work
     assert (await command.ended()).exit_code == 5
 
 
+async def test_a_detached_command_has_no_limits_of_time_and_output(bench: Workbench) -> None:
+    limits = CommandLimits(output_bytes=1000)
+    command = await bench.start("sleep 0.1; seq 1000; sleep 0.4; exit 6", timeout=0.3, limits=limits)
+    command.detach()
+    assert (await command.ended()).exit_code == 6
+
+
 async def test_a_detached_command_ends_with_the_session(bench: Workbench) -> None:
     command = await bench.start("sleep 30307")
     command.detach()
@@ -151,7 +162,8 @@ async def test_a_detached_command_ends_with_the_session(bench: Workbench) -> Non
 
 
 async def test_closing_ends_what_runs_within_its_bound(bench: Workbench) -> None:
-    command = await bench.start("trap '' TERM; echo deaf; while :; do sleep 30308; done")
+    patient = CommandLimits(grace=60)
+    command = await bench.start("trap '' TERM; echo deaf; while :; do sleep 30308; done", limits=patient)
     await asyncio.sleep(0.2)
     clock = Stopwatch()
     await bench.shell.close()

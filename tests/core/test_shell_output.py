@@ -66,6 +66,10 @@ def test_a_line_without_end_is_let_go_in_pieces() -> None:
     assert shown + text.rest() == "word " * 10_000
 
 
+def test_a_line_end_of_a_long_line_does_not_erase_it() -> None:
+    assert plain(b"x" * 20_000 + b"\r", b"\n") == "x" * 20_000 + "\n"
+
+
 def test_the_declared_encoding_of_the_locale_counts() -> None:
     assert plain("café €\n".encode("iso-8859-15"), encoding="iso-8859-15") == "café €\n"
     assert plain("日本\n".encode("euc-jp")[:1], "日本\n".encode("euc-jp")[1:], encoding="euc-jp") == "日本\n"
