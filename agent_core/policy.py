@@ -220,7 +220,7 @@ def _folders(analysis: Analysis, context: PolicyContext) -> list[str]:
     folders = [context.cwd]
     for simple in analysis.commands:
         if simple.argv[0] == "cd" and len(simple.argv) == 2:
-            targets = [target for folder in folders for target in context.readings(simple.argv[1], folder)]
+            targets = [target for folder in folders for target in sorted(context.readings(simple.argv[1], folder))]
             folders = list(dict.fromkeys([*folders, *targets]))[: _MOST_FOLDERS + 1]
     return folders
 

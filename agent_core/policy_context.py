@@ -48,17 +48,19 @@ class PolicyContext:
         return None
 
     def inside(self, path: str, folder: str) -> bool:
-        """Whether the path lies in the workspace in both its readings."""
+        """Whether the path lies in the workspace in all its readings."""
         return all(map(self._in_workspace, self.readings(path, folder)))
 
-    def touches(self, path: str) -> bool:
-        """Whether the absolute path lies in the workspace in either of its readings."""
-        return any(map(self._in_workspace, self.readings(path, self.cwd)))
+    def touches(self, program: str) -> bool:
+        """Whether a program's file is in the workspace, be it only a link to one elsewhere."""
+        full = _normal(posixpath.join(self.cwd, program))
+        folder, name = posixpath.split(full)
+        return any(map(self._in_workspace, (full, f"{self.resolve(folder)}/{name}", self.resolve(full))))
 
-    def readings(self, path: str, folder: str) -> tuple[str, str]:
-        """Return the absolute path as the shell reads `link/..`, by name, and as the system does, through the link."""
+    def readings(self, path: str, folder: str) -> frozenset[str]:
+        """Return where the path leads, links resolved: as the shell reads `link/..`, by name, and as the system."""
         full = posixpath.join(folder, path)
-        return _normal(full), self.resolve(full)
+        return frozenset(map(self.resolve, {_normal(full), full}))
 
     def _in_workspace(self, path: str) -> bool:
         return any(_within(path, root) for root in self.roots)

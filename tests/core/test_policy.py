@@ -425,6 +425,13 @@ def test_a_program_that_path_finds_in_the_workspace_is_asked() -> None:
     assert decide("git status", rule("git"), context=context) == "ask"
 
 
+def test_a_workspace_may_be_opened_through_a_link() -> None:
+    context = replace(CONTEXT, cwd="/link", resolve=lambda path: posixpath.normpath(path).replace("/link", "/w/p"))
+    assert decide("cat src/x", rule("cat"), context=context) == "allow"
+    assert decide("cat /link/x /w/p/y", rule("cat"), context=context) == "allow"
+    assert decide("cat ../x", rule("cat"), context=context) == "ask"
+
+
 @pytest.mark.parametrize(
     "text",
     [
