@@ -43,6 +43,9 @@ class KeptWorker:
                 FailureKind.WORKER_DIED,
                 f"The process that talks to model providers cannot be started: {error}. Check the installation.",
             ) from error
+        if worker.is_dead:  # and not noticed yet by the task that watches it
+            self._starting = None
+            return await self.running()
         await worker.ready()
         return worker
 
@@ -65,6 +68,8 @@ class KeptWorker:
             worker = await asyncio.shield(starting)
             await worker.died()
             was_ready = worker.was_ready
+        if self._starting is not starting:
+            return  # a call was quicker
         self._starting = None
         if restart and was_ready and not self._closed:
             self._start(restart=False)

@@ -21,6 +21,7 @@ from agent_core.failures import failure_from_report, missing_key
 from agent_core.kept_worker import KeptWorker
 from agent_core.keys import key_variables
 from agent_core.prices import priced
+from agent_core.shared_history import SharedHistory
 from agent_core.source import Exchange, OnExchange
 from agent_core.types import FailureKind, ModelReply
 from agent_core.worker_process import WorkerProcess
@@ -108,6 +109,7 @@ class LiveSource:
         self._timeout = timeout
         self._ca_bundle = ca_bundle
         self._on_exchange = on_exchange
+        self._history = SharedHistory()
         self.context_window: int | None = None
 
     async def ask(
@@ -120,13 +122,13 @@ class LiveSource:
     ) -> ModelReply:
         """Make one call through the worker (see `Source.ask`)."""
         self._refuse_hopeless(query.model)
-        request = self._request(dialect, query, stream)
+        body = dialect.encode(query)
         worker = await self._provider.worker(self._ca_bundle).running()
         facts = await self._provider.facts(query.model, worker)
         self.context_window = facts["context_window"]
         call = _Call(dialect, query, on_delta)
         try:
-            await self._exchange(worker, request, call)
+            await self._exchange(worker, self._request(dialect.name, body, stream, worker), call)
             reply = call.read()
         except ProviderFailure as failure:
             raise self._masked(failure, facts["price"]) from None
@@ -137,7 +139,8 @@ class LiveSource:
         return call.reply
 
     async def close(self) -> None:
-        """Nothing is held; the workers are the provider's."""
+        """Let the worker forget the conversation."""
+        self._history.forget()
 
     async def _exchange(self, worker: WorkerProcess, request: Mapping[str, Any], call: _Call) -> None:
         """Send the request and give every message to the call."""
@@ -163,15 +166,15 @@ class LiveSource:
         if not self._api_base and not self._provider.has_key(model):
             raise missing_key(model)
 
-    def _request(self, dialect: Dialect, query: Query, stream: bool) -> dict[str, Any]:
+    def _request(self, dialect: str, body: Mapping[str, Any], stream: bool, worker: WorkerProcess) -> dict[str, Any]:
         ask: dict[str, Any] = {
-            "dialect": dialect.name,
-            "body": dialect.encode(query),
+            "dialect": dialect,
             "stream": stream,
             "timeout": self._timeout,
             "api_base": self._api_base,
+            **self._history.parts(body, worker),
         }
-        if not self._provider.has_key(query.model):
+        if not self._provider.has_key(body["model"]):
             ask["api_key"] = "none"  # a server of one's own needs no key, but litellm refuses to go without
         return {"ask": ask}
 

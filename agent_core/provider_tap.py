@@ -13,6 +13,7 @@ is not taken goes to litellm as if there were no tap.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextvars import ContextVar
 from typing import Any
@@ -21,7 +22,12 @@ import httpx
 
 _current: ContextVar[Tap | None] = ContextVar("tap", default=None)
 _STRAY_LIMIT = 4096  # characters kept of lines that belong to no event, to tell what came instead
+_KEPT_BODY = 65536  # characters of a failed call's body that are told
 _OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
+
+
+class NoReplyError(Exception):
+    """What came with a good status is not the shape of any reply; the text is what came."""
 
 
 class Tap:
@@ -48,6 +54,21 @@ class Tap:
         except httpx.StreamError:
             return ""
         return self.response.text
+
+    async def report(self, error: Exception) -> dict[str, Any]:
+        """Return what went wrong with the call, for `failures.failure_from_report`."""
+        response = self.response
+        body = ""
+        with contextlib.suppress(Exception):  # a body that breaks off is told by the fault
+            body = str(error) if isinstance(error, NoReplyError) else await self.text()
+        return {
+            "status": response.status_code if response is not None else None,
+            "retry_after": response.headers.get("retry-after") if response is not None else None,
+            "body": body[:_KEPT_BODY],
+            "error": type(error).__name__,
+            "fault": _fault(self.fault or error),
+            "message": str(error)[:_KEPT_BODY],
+        }
 
     async def close(self) -> None:
         """Close the response, and its connection if the response was not read to its end."""
@@ -91,6 +112,13 @@ class Events:
                 yield line.removesuffix(b"\r")
         if rest:
             yield rest
+
+
+def _fault(error: BaseException) -> str:
+    """Return `Class: text` of the transport's own error, "" if it was none."""
+    if isinstance(error, TimeoutError):
+        return "TimeoutError: the time limit was reached"
+    return f"{type(error).__name__}: {error}" if type(error).__module__.startswith("httpx") else ""
 
 
 def install() -> None:

@@ -2,9 +2,10 @@
 
 Run as `python -P -m agent_core.provider_worker PARENT_PID`. One JSON object a line, in:
 
-    {"id": 1, "ask": {"dialect", "body", "stream", "timeout", "api_base", "ca_bundle"}}
+    {"id": 1, "ask": {"dialect", "body", "history": {"of", "member", "keep", "more"}, "stream", "timeout", "api_base"}}
     {"id": 2, "facts": "model"}
     {"cancel": 1}
+    {"forget": 7}                              the conversation 7 (see `shared_history`)
 
 and out, any number of calls at once:
 
@@ -30,19 +31,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import functools
 import gc
 import inspect
 import json
 import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from importlib.metadata import version
 from typing import Any
 
 from agent_core import provider_tap
+from agent_core.worker_guards import end_with_parent, guard_descriptors
 
 _PATH_ENDS = {
     "chat": "/chat/completions",
@@ -61,9 +62,7 @@ _ENVIRONMENT = {
     "LITELLM_OFFLINE_MODE": "true",  # else it asks its project's site for prices, and waits
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }
-_PR_SET_PDEATHSIG = 1
 _LINE_LIMIT = 1 << 28
-_KEPT_BODY = 65536  # characters of a failed call's body that are told
 
 
 class Worker:
@@ -73,20 +72,33 @@ class Worker:
         self._litellm = litellm
         self._write = write
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._histories: dict[int, list[Any]] = {}
 
     async def run(self, requests: asyncio.StreamReader) -> None:
         """Serve until the parent closes its end."""
-        self._tell({"ready": {"litellm": _version()}})
+        self._tell({"ready": {"litellm": version("litellm")}})
         while line := await requests.readline():
             request = json.loads(line)
             if "cancel" in request:
                 if task := self._tasks.get(request["cancel"]):
                     task.cancel()
                 continue
+            if "forget" in request:
+                self._histories.pop(request["forget"], None)
+                continue
+            if "ask" in request:
+                self._complete(request["ask"])
             number = request["id"]
             task = asyncio.create_task(self._serve(number, request))
             self._tasks[number] = task
             task.add_done_callback(functools.partial(self._forget, number))
+
+    def _complete(self, ask: dict[str, Any]) -> None:
+        """Put the conversation into the body: what is held of it from before, and what is new."""
+        history = ask["history"]
+        items = self._histories.get(history["of"], [])[: history["keep"]] + history["more"]
+        self._histories[history["of"]] = items
+        ask["body"][history["member"]] = list(items)
 
     def _forget(self, number: int, _: asyncio.Task[None]) -> None:
         del self._tasks[number]
@@ -100,7 +112,7 @@ class Worker:
             await self._ask(number, tap, request["ask"])
         except Exception as error:
             # Whatever went wrong inside litellm or on the way: the parent sorts it, and the worker lives on.
-            self._tell({"id": number, "failure": await _report(tap, error)})
+            self._tell({"id": number, "failure": await tap.report(error)})
         finally:
             await tap.close()
 
@@ -182,7 +194,7 @@ class Worker:
                 watch.reschedule(asyncio.get_running_loop().time() + limit)
                 self._tell_event(number, event)
         if events.stray:
-            raise _NoReplyError(events.stray)
+            raise provider_tap.NoReplyError(events.stray)
         self._tell({"id": number, "end": True})
 
     def _tell_event(self, number: int, event: bytes) -> None:
@@ -192,21 +204,17 @@ class Worker:
         try:
             json.loads(event)
         except ValueError as error:
-            raise _NoReplyError(event.decode(errors="replace")) from error
+            raise provider_tap.NoReplyError(event.decode(errors="replace")) from error
         self._write(b'{"id":%d,"event":%b}\n' % (number, event))
 
     def _tell_body(self, number: int, text: str) -> None:
         try:
             body = json.loads(text)
         except ValueError as error:
-            raise _NoReplyError(text) from error
+            raise provider_tap.NoReplyError(text) from error
         if not isinstance(body, dict):
-            raise _NoReplyError(text)
+            raise provider_tap.NoReplyError(text)
         self._tell({"id": number, "body": body})
-
-
-class _NoReplyError(Exception):
-    """What came with a good status is not the shape of any reply."""
 
 
 async def _as_events(reply: Any) -> AsyncGenerator[bytes, None]:
@@ -217,52 +225,6 @@ async def _as_events(reply: Any) -> AsyncGenerator[bytes, None]:
 
 def _plain(reply: Any) -> Any:
     return reply.model_dump(mode="json") if hasattr(reply, "model_dump") else reply
-
-
-async def _report(tap: provider_tap.Tap, error: Exception) -> dict[str, Any]:
-    response = tap.response
-    body = ""
-    with contextlib.suppress(Exception):  # a body that cannot be read to its end is told by what was told before
-        body = str(error) if isinstance(error, _NoReplyError) else await tap.text()
-    return {
-        "status": response.status_code if response is not None else None,
-        "retry_after": response.headers.get("retry-after") if response is not None else None,
-        "body": body[:_KEPT_BODY],
-        "error": type(error).__name__,
-        "fault": _fault(tap.fault or error),
-        "message": str(error)[:_KEPT_BODY],
-    }
-
-
-def _fault(error: BaseException) -> str:
-    """Return `Class: text` of the transport's own error, "" if it was none."""
-    if isinstance(error, TimeoutError):
-        return "TimeoutError: the time limit was reached"
-    return f"{type(error).__name__}: {error}" if type(error).__module__.startswith("httpx") else ""
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("litellm")
-
-
-def end_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process with its parent, and end it now if that is gone already."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(1)
-
-
-def guard_descriptors() -> tuple[int, int]:
-    """Move the pipes of the parent to descriptors nobody else knows; prints go to standard error from here on."""
-    requests, replies = os.dup(0), os.dup(1)
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    return requests, replies
 
 
 def import_litellm() -> Any:

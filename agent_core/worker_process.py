@@ -34,6 +34,7 @@ class WorkerProcess:
         self._calls: dict[int, asyncio.Queue[dict[str, Any] | None]] = {}
         self._ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._last_words = ""
+        self.is_dead = False
         self._logging = asyncio.create_task(self._log_errors())
         self._reading = asyncio.create_task(self._read())
 
@@ -71,14 +72,15 @@ class WorkerProcess:
         return await asyncio.shield(self._ready)
 
     async def exchange(self, request: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """Send a request and yield its messages up to the last; to be used with `contextlib.aclosing`."""
-        await self.ready()
+        """Send a request at once and yield its messages up to the last; to be used with `contextlib.aclosing`."""
         number = next(self._numbers)
         messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._calls[number] = messages
+        if self.is_dead:
+            messages.put_nowait(None)
         last: dict[str, Any] | None = None
         try:
-            await self._send({"id": number, **request})
+            self.tell({"id": number, **request})
             while True:
                 last = await messages.get()
                 if last is None:
@@ -88,8 +90,9 @@ class WorkerProcess:
                     return
                 last = None
         finally:
-            if self._calls.pop(number, None) is not None and last is None and self._process.returncode is None:
-                self._process.stdin.write(b'{"cancel":%d}\n' % number)  # type: ignore[union-attr]
+            del self._calls[number]
+            if last is None:
+                self.tell({"cancel": number})
 
     async def close(self) -> None:
         """End the worker at once; its calls end with a failure."""
@@ -97,15 +100,11 @@ class WorkerProcess:
             self._process.kill()
         await self.died()
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send one line; to a worker that is gone, nothing."""
         stdin = self._process.stdin
-        if stdin is None or self._process.returncode is not None:
-            raise self._death()
-        stdin.write(json.dumps(message).encode() + b"\n")
-        try:
-            await stdin.drain()
-        except ConnectionError:
-            raise self._death() from None
+        if stdin is not None and self._process.returncode is None and not stdin.is_closing():
+            stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _read(self) -> None:
         stdout = self._process.stdout
@@ -122,6 +121,7 @@ class WorkerProcess:
             self._ready.exception()  # nobody may be waiting; that is no fault
         for messages in self._calls.values():
             messages.put_nowait(None)
+        self.is_dead = True
 
     async def _log_errors(self) -> None:
         stderr = self._process.stderr

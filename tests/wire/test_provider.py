@@ -15,7 +15,7 @@ import pytest_asyncio
 from agent_core.dialects import Delta, Query
 from agent_core.errors import ProviderFailure
 from agent_core.provider import LiveSource, Provider
-from agent_core.types import FailureKind, ModelReply, UserMessage
+from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply, UserMessage
 from tests.wire import chat_bodies
 from tests.wire.double import Answer, Drop, EventStream, Hang, ProviderDouble
 from tests.wire.plain_dialect import PlainDialect
@@ -209,6 +209,26 @@ async def test_a_killed_worker_fails_its_calls_and_is_started_again(provider: Pr
         assert failed.kind is FailureKind.WORKER_DIED
         assert "signal 9" in str(failed)
         assert (await ask(source(provider, double))).text == "back"
+
+
+async def test_a_growing_conversation_arrives_whole(provider: Provider) -> None:
+    """Only what is new is sent to the worker; the provider gets all of it, also from a worker that was just started."""
+    done = Answer(chat_bodies.reply("ok"))
+    async with ProviderDouble([done, done, done]) as double:
+        live = source(provider, double)
+        history: list[Message] = [UserMessage("one")]
+        expected = []
+        for number in range(3):
+            if number == 2:
+                worker = await provider.worker().running()
+                os.kill(worker.pid, signal.SIGKILL)
+                await worker.died()
+            query = Query("openai/m", "Be brief.", list(history))
+            expected.append(DIALECT.encode(query)["messages"])
+            reply = await live.ask(DIALECT, query, stream=False, on_delta=ignore)
+            history += [AssistantTurn(reply, ()), UserMessage(f"more {number}")]
+        await live.close()
+    assert [body["messages"] for body in double.bodies] == expected
 
 
 async def test_offline_and_a_missing_key_never_reach_the_worker() -> None:

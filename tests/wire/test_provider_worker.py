@@ -17,7 +17,7 @@ def test_stray_prints_never_reach_the_parents_lines() -> None:
     """LS-01: not from Python, not from a child process, not through the descriptor."""
     code = """
 import os, sys
-from agent_core.provider_worker import guard_descriptors
+from agent_core.worker_guards import guard_descriptors
 requests, replies = guard_descriptors()
 print("stray"); sys.stdout.flush(); os.system("echo stray"); os.write(1, b"stray\\n")
 assert sys.stdin.read() == "" and os.read(requests, 3) == b"yes"
@@ -28,7 +28,7 @@ os.write(replies, b"line\\n")
 
 
 def test_a_worker_whose_parent_is_gone_ends_before_the_import() -> None:
-    code = "from agent_core.provider_worker import end_with_parent; import sys; end_with_parent(int(sys.argv[1]))"
+    code = "from agent_core.worker_guards import end_with_parent; import sys; end_with_parent(int(sys.argv[1]))"
     assert subprocess.run(python(code, str(os.getpid())), check=False).returncode == 0
     assert subprocess.run(python(code, "1" if os.getpid() != 1 else "2"), check=False).returncode == 1
 
@@ -36,7 +36,7 @@ def test_a_worker_whose_parent_is_gone_ends_before_the_import() -> None:
 def test_a_worker_dies_with_its_parent() -> None:
     """Whatever ends the parent: the kernel ends the worker, also in the middle of its import."""
     worker = (
-        "import os, time; from agent_core.provider_worker import end_with_parent; end_with_parent(os.getppid());"
+        "import os, time; from agent_core.worker_guards import end_with_parent; end_with_parent(os.getppid());"
         "print(os.getpid(), flush=True); time.sleep(60)"
     )
     code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-P', '-c', {worker!r}]); time.sleep(60)"
