@@ -162,7 +162,7 @@ def function_call(call_id: Any, command: Any = None, *, item_id: str = "fc_1", *
 
 def output_message(text: str) -> dict[str, Any]:
     """Return a text as a response holds it."""
-    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": None}
+    part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": None}
     return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
 
 

@@ -25,7 +25,7 @@ MASKER = Masker.from_sources({"OPENAI_API_KEY": CANARY}, "", ("OPENAI_API_KEY",)
 TWO_CALLS = chat_bodies.reply("", [chat_bodies.call("a", "ls"), chat_bodies.call("b", "pwd")])
 
 
-def recorder(path: Path, workspace: str = "/work/here", masker: Masker = MASKER) -> Recorder:
+def recorder(path: Path, workspace: str = "/w/here", masker: Masker = MASKER) -> Recorder:
     return Recorder(path, model="m", dialect="chat", masker=masker, workspace=workspace)
 
 
@@ -46,7 +46,7 @@ def record(
     if reply is not None:
         keys = tuple(f"{len(history)}-{number}" for number in range(len(reply.calls)))
         history.append(AssistantTurn(reply, keys))
-        history += [Observation(key, "done in 0.3s at /work/here") for key in keys]
+        history += [Observation(key, "done in 0.3s at /w/here") for key in keys]
 
 
 def whole_run(path: Path) -> list[Message]:
@@ -69,7 +69,7 @@ async def next_reply(source: TapeSource, query: Query) -> ModelReply:
     return await next_reply(source, query)
 
 
-async def replay(path: Path, history: list[Message], *, strict: bool, workspace: str = "/work/here") -> TapeSource:
+async def replay(path: Path, history: list[Message], *, strict: bool, workspace: str = "/w/here") -> TapeSource:
     """Replay against the same conversation, as far as it goes."""
     source = TapeSource(Tape.load(path), strict=strict, workspace=workspace)
     turns = [index for index, message in enumerate(history) if isinstance(message, AssistantTurn)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ async def test_a_whole_turn(editor: LanguageClient, tmp_path: Path) -> None:
     (tmp_path / "tape.json").write_text(json.dumps(tape))
     (tmp_path / "ws").mkdir()
     settings = {"replay": str(tmp_path / "tape.json")}
-    ask = editor.protocol.send_request_async
+    ask: Callable[..., Awaitable[Any]] = editor.protocol.send_request_async
     opened = await ask("handrail/session/new", {"cwd": (tmp_path / "ws").as_uri(), "settings": settings})
     session = opened.sessionId
     begun = await ask("handrail/session/step", {"sessionId": session, "prompt": "Go.", "maxSteps": None})
