@@ -78,20 +78,19 @@ class WorkerProcess:
         self._calls[number] = messages
         if self.is_dead:
             messages.put_nowait(None)
-        last: dict[str, Any] | None = None
+        over = False
         try:
             self.tell({"id": number, **request})
-            while True:
-                last = await messages.get()
-                if last is None:
+            while not over:
+                message = await messages.get()
+                if message is None:
+                    over = True
                     raise self._death()
-                yield last
-                if any(name in last for name in _LAST):
-                    return
-                last = None
+                over = any(name in message for name in _LAST)
+                yield message
         finally:
             del self._calls[number]
-            if last is None:
+            if not over:
                 self.tell({"cancel": number})
 
     async def close(self) -> None:
@@ -107,6 +106,22 @@ class WorkerProcess:
             stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _read(self) -> None:
+        try:
+            await self._read_messages()
+        except ValueError:
+            # A worker that cannot be understood would keep its calls waiting; nothing it says is worth more.
+            self._process.kill()
+        finally:
+            await self._process.wait()
+            await self._logging
+            self.is_dead = True
+            if not self._ready.done():
+                self._ready.set_exception(self._death())
+                self._ready.exception()  # nobody may be waiting; that is no fault
+            for messages in self._calls.values():
+                messages.put_nowait(None)
+
+    async def _read_messages(self) -> None:
         stdout = self._process.stdout
         while stdout is not None and (line := await stdout.readline()):
             message = json.loads(line)
@@ -114,14 +129,6 @@ class WorkerProcess:
                 self._ready.set_result(message["ready"]["litellm"])
             elif calls := self._calls.get(message["id"]):
                 calls.put_nowait(message)
-        await self._process.wait()
-        await self._logging
-        if not self._ready.done():
-            self._ready.set_exception(self._death())
-            self._ready.exception()  # nobody may be waiting; that is no fault
-        for messages in self._calls.values():
-            messages.put_nowait(None)
-        self.is_dead = True
 
     async def _log_errors(self) -> None:
         stderr = self._process.stderr

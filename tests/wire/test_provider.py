@@ -165,6 +165,18 @@ async def test_a_cancel_closes_the_connection(provider: Provider, stream: bool) 
         await asyncio.wait_for(double.requests[0].abandoned.wait(), 3)
 
 
+async def test_an_error_amid_a_stream_ends_the_call(provider: Provider) -> None:
+    """A dialect that finds an error in an event does not leave the provider talking to nobody."""
+
+    def fail(_: Delta) -> None:
+        raise ProviderFailure(FailureKind.OVERLOADED, "an event said so")
+
+    async with ProviderDouble([EventStream(chat_bodies.text_chunks("abc" * 100), pause=0.05)]) as double:
+        with pytest.raises(ProviderFailure, match="an event said so"):
+            await source(provider, double).ask(DIALECT, query(), stream=True, on_delta=fail)
+        await asyncio.wait_for(double.requests[0].abandoned.wait(), 3)
+
+
 async def test_a_streamed_reply_comes_in_pieces(provider: Provider) -> None:
     pieces = ["one ", "two\u2028", "three"]
     told: list[str] = []
