@@ -44,6 +44,7 @@ class StepRequested:
     max_steps: int | None
     system: str | None = None  # the system prompt, rendered; None keeps the one before
     prompt: str = ""  # what the person typed, before any template
+    instructions: tuple[str, ...] = ()  # files whose text is in the system prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +79,17 @@ class ModelReplied:
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """The query gave no reply; `message` is the sentence for the person, `raw` what the provider sent (masked)."""
+    """The query gave no reply; `message` is the sentence for the person, `raw` what the provider sent (masked).
+
+    `budget` is set if the conversation was too long: the tokens of history that are sent from now on.
+    """
 
     at: float
     kind: FailureKind
     message: str
     usage: Usage
     raw: str = ""
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,14 @@ class Unqueued:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacted:
+    """From now on at most `budget` tokens of history (estimated) are sent to the model; the record stays whole."""
+
+    at: float
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRequested:
     """The person cancels the turn."""
 
@@ -180,6 +193,7 @@ Event = (
     | CommandFinished
     | Queued
     | Unqueued
+    | Compacted
     | CancelRequested
     | Interrupted
     | Observed

@@ -68,6 +68,7 @@ class Model:
     options: Mapping[str, Any] = field(default_factory=dict)
     max_attempts: int = 4
     prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    images: bool = False
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     @property
@@ -94,7 +95,7 @@ class Model:
 
         After an `on_retry` the deltas begin anew: what came before it belongs to no reply.
         """
-        query = Query(self.name, system, history, self.max_tokens, self.options)
+        query = Query(self.name, system, history, self.max_tokens, self.options, self.images)
 
         def tell(state: tenacity.RetryCallState) -> None:
             on_retry(Retry(state.attempt_number + 1, state.upcoming_sleep, str(_failure(state))))

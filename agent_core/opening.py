@@ -7,8 +7,10 @@ files say can loosen anything.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from agent_core.dialects import dialect_for
 from agent_core.errors import HandrailError, SettingsError
@@ -16,18 +18,24 @@ from agent_core.journal import Journal, SessionSummary
 from agent_core.keys import KEY_VARIABLES
 from agent_core.model import AnyModel, Model
 from agent_core.policy import Policy
+from agent_core.prices import read_price_file
 from agent_core.proposing import Proposer
 from agent_core.provider import Provider
 from agent_core.redaction import Masker
+from agent_core.rotation import Rotation
 from agent_core.rules import Examples, Rule, merge_rules
 from agent_core.session import Session
 from agent_core.settings import WORKSPACE_FILE, RuleSettings, Settings, build, read_toml
 from agent_core.shell import Shell, find_bash
 from agent_core.source import OnExchange, Source
+from agent_core.stored_settings import from_stored
 from agent_core.tape import Tape, TapeSource
 from agent_core.tape_recorder import Recorder
 
 _DOTENV_BYTES = 64 * 1024
+
+Prices = Mapping[str, Mapping[str, Any]]
+"""Price entries by model name, as in `prices.py`."""
 
 
 class Opener:
@@ -67,9 +75,7 @@ class Opener:
         """Take a stored session up where it ended; its last settings hold, without `trusted`."""
         events, _ = await self._journal.events(summary.id)
         stored = next((each.settings for each in reversed(events) if hasattr(each, "settings")), "{}")
-        settings = build(Settings.model_validate_json(stored).model_dump(), "The stored session's settings")
-        if settings.mode == "trusted":
-            settings = settings.model_copy(update={"mode": "ask"})
+        settings = from_stored(stored)
         session = await self._make(summary, settings)
         try:
             await session.resume()
@@ -138,28 +144,37 @@ class Opener:
     async def _model(self, settings: Settings, cwd: str) -> AnyModel:
         if settings.replay is not None:
             tape = await asyncio.to_thread(_load_tape, settings.replay)
-            return _model_of(settings, tape.model, settings.dialect or tape.dialect, TapeSource(tape))
-        if not settings.model:
+            source = TapeSource(tape, strict=settings.strict_replay, workspace=cwd)
+            return _model_of(settings, tape.model, settings.dialect or tape.dialect, source)
+        names = settings.models or [settings.model]
+        if not all(names):
             raise SettingsError(
                 "No model is chosen: set `model` in the settings, such as `anthropic/claude-opus-4-5`, "
                 "or `replay` to a tape.",
             )
+        prices = await asyncio.to_thread(_read_prices, settings.price_file)
+        models = [self._live_model(settings, name, cwd, prices) for name in names]
+        if len(models) == 1:
+            return models[0]
+        return Rotation(models, chance=random.Random() if settings.rotation == "random" else None)  # noqa: S311
+
+    def _live_model(self, settings: Settings, name: str, cwd: str, prices: Prices) -> Model:
         ca_bundle = settings.ca_bundle or ""
         self._provider.warm_up(ca_bundle)
         source = self._provider.source(
             api_base=settings.api_base or "",
             timeout=settings.request_timeout,
             ca_bundle=ca_bundle,
-            on_exchange=self._recorder(settings, cwd),
+            on_exchange=self._recorder(settings, name, cwd),
         )
-        return _model_of(settings, settings.model, settings.dialect, source)
+        return _model_of(settings, name, settings.dialect, source, prices)
 
-    def _recorder(self, settings: Settings, cwd: str) -> OnExchange | None:
+    def _recorder(self, settings: Settings, name: str, cwd: str) -> OnExchange | None:
         if not settings.record:
             return None
-        dialect = dialect_for(settings.model, settings.dialect).name
+        dialect = dialect_for(name, settings.dialect).name
         path = Path(settings.record).expanduser()
-        return Recorder(path, model=settings.model, dialect=dialect, masker=self.masker, workspace=cwd).take
+        return Recorder(path, model=name, dialect=dialect, masker=self.masker, workspace=cwd).take
 
 
 def _load_tape(path: str) -> Tape:
@@ -171,7 +186,13 @@ def _rule(settings: RuleSettings) -> Rule:
     return Rule(match=tuple(settings.match), decision=settings.decision, why=settings.why, examples=examples)
 
 
-def _model_of(settings: Settings, name: str, dialect: str | None, source: Source) -> Model:
+def _read_prices(path: str | None) -> Prices:
+    return read_price_file(Path(path).expanduser()) if path else {}
+
+
+def _model_of(
+    settings: Settings, name: str, dialect: str | None, source: Source, prices: Prices | None = None
+) -> Model:
     return Model(
         name,
         dialect_for(name, dialect),
@@ -180,11 +201,18 @@ def _model_of(settings: Settings, name: str, dialect: str | None, source: Source
         max_tokens=settings.max_tokens,
         options=settings.model_options,
         max_attempts=settings.limits.max_attempts,
+        prices=prices or {},
+        images=settings.images,
     )
 
 
 _MODEL_SETTINGS = (
     "model",
+    "models",
+    "rotation",
+    "price_file",
+    "images",
+    "strict_replay",
     "dialect",
     "api_base",
     "model_options",

@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from agent_core.display import warnings_for
-from agent_core.events import ProposedCall
+from agent_core.events import ModelReplied, ProposedCall
+from agent_core.parsing import Actions, EndOfTurn, FormatError, parse
 from agent_core.policy import Policy, proposed_rules
 from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import rule_run_environment
@@ -21,9 +25,10 @@ from agent_core.record import Call, Record
 from agent_core.redaction import Masker
 from agent_core.settings import Settings
 from agent_core.shell import CommandLimits, base_environment
-from agent_core.types import Action, CallStatus, Proposal, Reason, Verdict
+from agent_core.types import Action, CallFault, CallStatus, ModelReply, Proposal, Reason, Verdict
 
 _GIT_CONFIG_BYTES = 64 * 1024
+_HOLDS_KEY = "A command holds the key of a model provider, which must never be used; nothing of this reply was run."
 
 
 class Proposer:
@@ -48,9 +53,14 @@ class Proposer:
         self._settings = settings
         self._masker = masker
         self._can_ask = can_ask
-        self._trusted = trusted
+        self._is_trusted = trusted
         command = settings.command
         self._environment = base_environment(environ, inherit=command.inherit, added=command.env)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the person trusts the folder."""
+        return self._is_trusted()
 
     def proposal(self, key: str, command: str, timeout: float | None) -> Proposal:
         """Return what would run for a command text; `timeout` is what the model asks for, None the setting."""
@@ -63,6 +73,31 @@ class Proposer:
             self._settings.sandbox,
             tuple(sorted(self._settings.command.env)),
         )
+
+    def replied(self, record: Record, reply: ModelReply, completion: Literal["reply", "submit"]) -> ModelReplied:
+        """Return what a reply means: proposals, or what is wrong with it, or the end of the turn."""
+        now = time.time()
+        parsed = parse(reply, completion)
+        reply = self._without_keys(reply)
+        match parsed:
+            case Actions(actions=actions) if not any(self._masker.holds_provider_key(each.command) for each in actions):
+                proposed = tuple(self.propose(record, place, action) for place, action in enumerate(actions, 1))
+                return ModelReplied(now, reply, proposed)
+            case Actions():
+                faults = tuple(CallFault(call, _HOLDS_KEY) for call in reply.calls)
+                return ModelReplied(now, reply, faults=faults, error=_HOLDS_KEY)
+            case FormatError(error=error, faults=faults):
+                return ModelReplied(now, reply, faults=faults, error=error)
+            case EndOfTurn(stop=stop):
+                return ModelReplied(now, reply, stop=stop)
+
+    def _without_keys(self, reply: ModelReply) -> ModelReply:
+        """Return the reply as it is stored: one that holds a known secret is masked, and so replayed normalised."""
+        if not self._masker.secrets_in(reply.raw):
+            return reply
+        mask = self._masker.mask
+        calls = tuple(replace(call, arguments=mask(call.arguments)) for call in reply.calls)
+        return replace(reply, text=mask(reply.text), reasoning=mask(reply.reasoning), calls=calls, raw="")
 
     def propose(self, record: Record, position: int, action: Action) -> ProposedCall:
         """Return an action as it would run, with its verdict and what a person should know."""
@@ -108,7 +143,7 @@ class Proposer:
             cwd=self._cwd,
             roots=(os.path.realpath(self._cwd),),
             home=self._environment.get("HOME", "/home"),
-            trusted=self._trusted(),
+            trusted=self.trusted,
             remembered=frozenset((each.cwd, each.command) for words, each in record.remembered if words == "exact"),
             remembered_rules=frozenset(tuple(shlex.split(words)) for words, _ in record.remembered if words != "exact"),
             environment=frozenset(self._environment),

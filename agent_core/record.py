@@ -101,6 +101,8 @@ class Record:
     limits: Limits = field(default_factory=Limits)
     settings: str = "{}"
     system: str = ""
+    instructions: tuple[str, ...] = ()
+    budget: int | None = None  # tokens of history that are sent; None: all of it
     history: list[Message] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     turn: Turn = field(default_factory=Turn)
@@ -212,7 +214,8 @@ class Record:
         if event.message is not None:
             self.turn = Turn()
             self.history.append(event.message)
-        self.system = self.system if event.system is None else event.system
+        if event.system is not None:
+            self.system, self.instructions = event.system, event.instructions
         self.turn.steps_wanted = None if event.max_steps is None else self.turn.steps + event.max_steps
         self.stop = None
         self.begin_step(event.at, [event.prompt] if event.message else [])
@@ -258,6 +261,7 @@ class Record:
 
     def _model_failed(self, event: ev.ModelFailed) -> None:
         self._bill(event.usage)
+        self.budget = self.budget if event.budget is None else event.budget
         step = self.steps[-1]
         if step.stop is None:
             step.failure = (event.kind, event.message)
@@ -320,6 +324,9 @@ class Record:
 
     def _unqueued(self, event: ev.Unqueued) -> None:
         del self.queue[event.prompt_id]
+
+    def _compacted(self, event: ev.Compacted) -> None:
+        self.budget = event.budget
 
     def _cancel_requested(self, _: ev.CancelRequested) -> None:
         step = self.steps[-1]
@@ -438,6 +445,7 @@ _APPLY: dict[type[Any], Callable[[Record, Any], None]] = {
     ev.CommandFinished: Record._command_finished,
     ev.Queued: Record._queued,
     ev.Unqueued: Record._unqueued,
+    ev.Compacted: Record._compacted,
     ev.CancelRequested: Record._cancel_requested,
     ev.Interrupted: Record._interrupted,
     ev.Observed: Record._observed,

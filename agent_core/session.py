@@ -17,23 +17,27 @@ from dataclasses import replace
 from agent_core import events as ev
 from agent_core.dialects import Delta
 from agent_core.errors import HandrailError, IllegalEvent, JournalError, ProviderFailure, StaleDecision, UsageError
+from agent_core.instructions import Instructions, read_instructions
 from agent_core.journal import Journal, SessionHold, SessionSummary
 from agent_core.live import Live, Piece
 from agent_core.machine import State, StepMachine
 from agent_core.model import AnyModel, Retry
 from agent_core.observing import corrections, observe, report
-from agent_core.parsing import Actions, EndOfTurn, FormatError, command_error, parse
+from agent_core.parsing import command_error
 from agent_core.proposing import Proposer
 from agent_core.record import Call
 from agent_core.redaction import Masker
 from agent_core.rendering import Templates, load, progress_values, session_values
+from agent_core.sending import compacted_budget, history_to_send
 from agent_core.settings import Settings
 from agent_core.shell import Command, Shell
+from agent_core.stored_settings import to_stored
 from agent_core.types import (
     CallStatus,
     CommandResult,
     Decision,
     FailureKind,
+    Message,
     ModelReply,
     Reason,
     Usage,
@@ -128,11 +132,14 @@ class Session:
                 lambda: self._closing or (self.resting and self.machine.record.revision > after),
             )
 
+    def _configured(self, settings: Settings) -> ev.Configured:
+        return ev.Configured(time.time(), settings.limits.for_machine(), to_stored(settings, self._masker))
+
     # --- what can be asked of it -----------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Begin a new session."""
-        await self._act(ev.Configured(time.time(), self.settings.limits.for_machine(), self.settings.model_dump_json()))
+        await self._act(self._configured(self.settings))
 
     async def resume(self) -> None:
         """Take the session up where the journal ends: what was in flight is interrupted, what waited waits again."""
@@ -149,13 +156,17 @@ class Session:
         """Start steps: of a new turn with a prompt, else of the unfinished one."""
         values = self._values()
         message = None if prompt is None else UserMessage(self._templates.task.render(values, task=prompt))
-        first = not self.machine.record.steps or not self.machine.record.system
-        system = self._templates.system.render(values) if first else None
+        system: str | None = None
+        files: tuple[str, ...] = ()
+        if not self.machine.record.system:
+            found = await asyncio.to_thread(read_instructions, self.cwd) if self.proposer.trusted else Instructions()
+            system = self._masker.mask(f"{self._templates.system.render(values)}\n{found.text}".strip())
+            files = found.files
         if prompt and not self._summary.title:
             self._summary = replace(self._summary, title=self._masker.mask(prompt.strip().split("\n", 1)[0][:80]))
         message = message and replace(message, text=self._masker.mask(message.text))
         shown = self._masker.mask(prompt or "")
-        await self._act(ev.StepRequested(time.time(), message, max_steps, system, shown))
+        await self._act(ev.StepRequested(time.time(), message, max_steps, system, shown, files))
 
     async def decide(self, decisions: Sequence[Decision]) -> None:
         """Take a person's decisions, all or none; `edited` proposals are judged first."""
@@ -195,7 +206,7 @@ class Session:
     async def configure(self, settings: Settings, model: AnyModel, proposer: Proposer) -> None:
         """Take new settings; they hold from the next query, and what is pending is judged again."""
         templates = load(settings.templates)
-        await self._act(ev.Configured(time.time(), settings.limits.for_machine(), settings.model_dump_json()))
+        await self._act(self._configured(settings))
         old, self.model = self.model, model
         self.settings, self.proposer, self._templates = settings, proposer, templates
         if old is not model:
@@ -224,6 +235,10 @@ class Session:
             raise IllegalEvent(f"Call {key} is not running, so it cannot be left running.")
         self._detached[key] = self._command
         self._command.detach()
+
+    async def compact(self) -> None:
+        """Send less of the conversation from now on; the record stays whole."""
+        await self._act(ev.Compacted(time.time(), compacted_budget(self.machine.record)))
 
     async def close(self) -> None:
         """Stop what is in flight, say so in the record, and let go; returns within about two seconds."""
@@ -334,7 +349,7 @@ class Session:
         self.live.begin(step)
         record = self.machine.record
         query = asyncio.create_task(
-            self.model.query(record.system, record.history, on_delta=self._delta, on_retry=self._retrying),
+            self.model.query(record.system, self._sent(), on_delta=self._delta, on_retry=self._retrying),
         )
         self._query = query
         try:
@@ -347,25 +362,16 @@ class Session:
             return ev.ModelFailed(time.time(), FailureKind.CANCELLED, "The query was cancelled.", Usage())
         match query.exception():
             case None:
-                return self._replied(query.result())
+                return self.proposer.replied(record, query.result(), self.settings.completion)
             case ProviderFailure() as failure:
-                return ev.ModelFailed(time.time(), failure.kind, str(failure), failure.usage, failure.raw)
+                budget = compacted_budget(record) if failure.kind is FailureKind.CONTEXT_TOO_LONG else None
+                message, raw = self._masker.mask(str(failure)), self._masker.mask(failure.raw)
+                return ev.ModelFailed(time.time(), failure.kind, message, failure.usage, raw, budget)
             case error:
                 raise error
 
-    def _replied(self, reply: ModelReply) -> ev.Event:
-        now = time.time()
-        match parse(reply, self.settings.completion):
-            case Actions(actions=actions):
-                proposed = tuple(
-                    self.proposer.propose(self.machine.record, position, action)
-                    for position, action in enumerate(actions, 1)
-                )
-                return ev.ModelReplied(now, reply, proposed)
-            case FormatError(error=error, faults=faults):
-                return ev.ModelReplied(now, reply, faults=faults, error=error)
-            case EndOfTurn(stop=stop):
-                return ev.ModelReplied(now, reply, stop=stop)
+    def _sent(self) -> Sequence[Message]:
+        return history_to_send(self.machine.record, self.settings.history_budget, self.model.context_window)
 
     def _delta(self, delta: Delta) -> None:
         self.live.add(delta.channel, None, self._masker.mask(delta.text).encode())

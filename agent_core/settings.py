@@ -90,12 +90,18 @@ class Settings(Strict):
     """All settings of a session."""
 
     model: str = Field(default="", description="The model's name, as litellm takes it, such as `openai/gpt-5`.")
+    models: list[str] = Field(default=[], description="Several models that are asked instead of `model`.")
+    rotation: Literal["in_turn", "random"] = Field(default="in_turn", description="Which of `models` is asked next.")
     dialect: Literal["chat", "responses", "anthropic", "text"] | None = Field(
         default=None, description="How to speak to the model; by default it follows from the name."
     )
     api_base: str | None = Field(default=None, description="The provider's address, as its own client takes it.")
     model_options: dict[str, JsonValue] = Field(default={}, description="Passed to the provider as they are.")
     ca_bundle: str | None = Field(default=None, description="File with the certificates to check the provider by.")
+    price_file: str | None = Field(
+        default=None, description="A JSON file with prices of models, over the built-in ones."
+    )
+    images: bool = Field(default=False, description="Whether marked images in a command's output reach the model.")
     max_tokens: int = Field(default=8192, gt=0, description="Tokens that one reply may have.")
     stream: bool = Field(default=True, description="Whether replies are streamed.")
     request_timeout: float = Field(default=300.0, gt=0, description="Seconds that one query may take.")
@@ -110,6 +116,7 @@ class Settings(Strict):
     templates: TemplateSettings = Field(default=TemplateSettings(), description="What the model is told.")
     approval_timeout: float = Field(default=0.0, ge=0, description="Seconds until an approval expires; 0: never.")
     replay: str | None = Field(default=None, description="A tape (file) that replaces the live model.")
+    strict_replay: bool = Field(default=False, description="Whether a tape is left where a request differs at all.")
     record: str | None = Field(default=None, description="A file that the model's replies are recorded to.")
     sandbox: Literal["off", "read-only", "workspace"] = Field(
         default="off", description="What commands may touch; without the means, commands are refused."

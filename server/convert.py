@@ -84,6 +84,7 @@ def snapshot(session: Session) -> wire.Snapshot:
         error=_error(session, step),
         usage=_usage(session, record),
         queued=[wire.QueuedPrompt(prompt_id=key, prompt=each.prompt) for key, each in record.queue.items()],
+        instructions=[uri_of(path) for path in record.instructions],
         retry=_retry(session),
         detached=[_call(call, session, 1) for call in session.detached],
     )

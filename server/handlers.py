@@ -162,6 +162,13 @@ async def queue(registry: Registry, params: wire.QueueParams) -> wire.Snapshot:
     return convert.snapshot(session)
 
 
+async def compact(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
+    """Send less of the conversation from now on."""
+    session = registry.get(params.session_id)
+    await session.compact()
+    return convert.snapshot(session)
+
+
 async def run(registry: Registry, params: wire.RunParams) -> wire.Snapshot:
     """Run the person's own command."""
     session = registry.get(params.session_id)
@@ -228,6 +235,7 @@ HANDLERS: dict[str, Handler] = {
     "handrail/session/delete": delete,
     "handrail/session/configure": configure,
     "handrail/session/queue": queue,
+    "handrail/session/compact": compact,
     "handrail/session/run": run,
     "handrail/session/detach": detach,
     "handrail/session/transcript": transcript,

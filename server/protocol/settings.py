@@ -70,6 +70,8 @@ class Settings(StrictParams):
     """  # noqa: D205
 
     model: str | None = Field(default=None, description="The model's name, as litellm takes it.")
+    models: list[str] | None = Field(default=None, description="Several models that are asked instead of `model`.")
+    rotation: Literal["in_turn", "random"] | None = Field(default=None, description="Which of `models` is asked next.")
     dialect: Literal["chat", "responses", "anthropic", "text"] | None = Field(
         default=None, description="How to speak to the model; by default it follows from the model's name."
     )
@@ -81,6 +83,12 @@ class Settings(StrictParams):
     )
     ca_bundle: str | None = Field(
         default=None, description="File with the certificates that the provider is checked by."
+    )
+    price_file: str | None = Field(
+        default=None, description="A JSON file with prices of models, over the built-in ones."
+    )
+    images: bool | None = Field(
+        default=None, description="Whether marked images in a command's output reach the model."
     )
     max_tokens: int | None = Field(default=None, gt=0, description="Tokens that one reply may have.")
     stream: bool | None = Field(default=None, description="Whether replies are streamed.")
@@ -102,6 +110,9 @@ class Settings(StrictParams):
         default=None, ge=0, description="Seconds until an approval expires; 0: never."
     )
     replay: str | None = Field(default=None, description="A tape (file) that replaces the live model.")
+    strict_replay: bool | None = Field(
+        default=None, description="Whether a tape is left where a request differs at all."
+    )
     record: str | None = Field(default=None, description="A file that the model's replies are recorded to.")
     sandbox: Literal["off", "read-only", "workspace"] | None = Field(
         default=None, description="What commands may touch. If the sandbox cannot be had, commands are refused."

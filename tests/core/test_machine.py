@@ -126,6 +126,7 @@ def sample(kind: type[Any], machine: StepMachine) -> ev.Event:
         ),
         ev.Queued: lambda: ev.Queued(1.0, UserMessage("more", "queued"), "more"),
         ev.Unqueued: lambda: ev.Unqueued(1.0, next(iter(machine.record.queue), "")),
+        ev.Compacted: lambda: ev.Compacted(1.0, 1000),
         ev.CancelRequested: lambda: ev.CancelRequested(1.0),
         ev.Interrupted: lambda: ev.Interrupted(1.0),
         ev.Observed: lambda: observed(machine) if machine.record.steps else ev.Observed(1.0, ()),

@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,13 @@ from tests.stories.scripted import Script
 class Story:
     """One workspace, one journal, and sessions in it."""
 
-    def __init__(self, folder: Path, *, can_ask: bool = True) -> None:
+    def __init__(self, folder: Path, *, can_ask: bool = True, more: Mapping[str, str] | None = None) -> None:
         self.workspace = folder / "workspace"
         self.workspace.mkdir(exist_ok=True)
         self.state = folder / "state"
         self.script = Script()
         self.journal = Journal(self.state)
-        self.environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
+        self.environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "LANG": "C.UTF-8", **(more or {})}
         self.opener = _ScriptedOpener(self.journal, self.environ, can_ask=can_ask, story=self)
         self.sessions: list[Session] = []
 

@@ -190,6 +190,10 @@ export interface Templates {
 export interface Settings {
   /** The model's name, as litellm takes it. */
   model?: string;
+  /** Several models that are asked instead of `model`. */
+  models?: string[];
+  /** Which of `models` is asked next. */
+  rotation?: "in_turn" | "random";
   /** How to speak to the model; by default it follows from the model's name. */
   dialect?: "chat" | "responses" | "anthropic" | "text";
   /** The provider's address, as its own client takes it (OpenAI with /v1). */
@@ -198,6 +202,10 @@ export interface Settings {
   modelOptions?: string;
   /** File with the certificates that the provider is checked by. */
   caBundle?: string;
+  /** A JSON file with prices of models, over the built-in ones. */
+  priceFile?: string;
+  /** Whether marked images in a command's output reach the model. */
+  images?: boolean;
   /** Tokens that one reply may have. */
   maxTokens?: number;
   /** Whether replies are streamed. */
@@ -222,6 +230,8 @@ export interface Settings {
   approvalTimeout?: number;
   /** A tape (file) that replaces the live model. */
   replay?: string;
+  /** Whether a tape is left where a request differs at all. */
+  strictReplay?: boolean;
   /** A file that the model's replies are recorded to. */
   record?: string;
   /** What commands may touch. If the sandbox cannot be had, commands are refused. */

@@ -131,10 +131,14 @@
 --- Settings of a session. What loosens (rules that allow, mode, apiBase, env, templates, sandbox off, paths) counts only from the user's own scope; a client never reads it from a workspace's files.
 ---@class handrail.Settings
 ---@field model? string The model's name, as litellm takes it.
+---@field models? string[] Several models that are asked instead of `model`.
+---@field rotation? "in_turn"|"random" Which of `models` is asked next.
 ---@field dialect? "chat"|"responses"|"anthropic"|"text" How to speak to the model; by default it follows from the model's name.
 ---@field apiBase? string The provider's address, as its own client takes it (OpenAI with /v1).
 ---@field modelOptions? string A JSON object as text, passed to the provider as it is; an object is taken as well.
 ---@field caBundle? string File with the certificates that the provider is checked by.
+---@field priceFile? string A JSON file with prices of models, over the built-in ones.
+---@field images? boolean Whether marked images in a command's output reach the model.
 ---@field maxTokens? integer Tokens that one reply may have.
 ---@field stream? boolean Whether replies are streamed.
 ---@field requestTimeout? number Seconds that one query may take.
@@ -147,6 +151,7 @@
 ---@field templates? handrail.Templates What the model is told.
 ---@field approvalTimeout? number Seconds until an approval expires; 0: never.
 ---@field replay? string A tape (file) that replaces the live model.
+---@field strictReplay? boolean Whether a tape is left where a request differs at all.
 ---@field record? string A file that the model's replies are recorded to.
 ---@field sandbox? "off"|"read-only"|"workspace" What commands may touch. If the sandbox cannot be had, commands are refused.
 
