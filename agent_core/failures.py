@@ -109,7 +109,7 @@ def missing_key(model: str) -> ProviderFailure:
     """Return the failure of a model whose key is not in the environment."""
     return ProviderFailure(
         FailureKind.AUTHENTICATION,
-        f"There is no key for {model}: {_key_advice(model)[:-1]} in the environment that starts Handrail.",
+        f"There is no key for {model}. {_key_advice(model)[:-1]} in the environment that starts Handrail.",
     )
 
 

@@ -126,17 +126,15 @@ class LiveSource:
         worker = await self._provider.worker(self._ca_bundle).running()
         facts = await self._provider.facts(query.model, worker)
         self.context_window = facts["context_window"]
-        call = _Call(dialect, query, on_delta)
+        call = _Call(dialect, query, on_delta, facts["price"])
         try:
             await self._exchange(worker, self._request(dialect.name, body, stream, worker), call)
-            reply = call.read()
+            return call.read()
         except ProviderFailure as failure:
             raise self._masked(failure, facts["price"]) from None
         finally:
             if self._on_exchange is not None and call.last:
                 self._on_exchange(query, call.exchange())
-        call.reply = replace(reply, usage=priced(reply.usage, facts["price"]))
-        return call.reply
 
     async def close(self) -> None:
         """Let the worker forget the conversation."""
@@ -192,8 +190,15 @@ class LiveSource:
 class _Call:
     """What one call has brought so far."""
 
-    def __init__(self, dialect: Dialect, query: Query, on_delta: Callable[[Delta], None]) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        query: Query,
+        on_delta: Callable[[Delta], None],
+        price: Mapping[str, Any] | None,
+    ) -> None:
         self._dialect = dialect
+        self._price = price
         self._model = query.model
         self._on_delta = on_delta
         self._assembler = dialect.assembler()
@@ -214,7 +219,8 @@ class _Call:
         """Return the reply; raise `ProviderFailure` if there is none."""
         if "failure" in self.last:
             raise failure_from_report(self.last["failure"], self._model)
-        self.reply = self._dialect.decode(self.last["body"]) if "body" in self.last else self._assembler.finish()
+        reply = self._dialect.decode(self.last["body"]) if "body" in self.last else self._assembler.finish()
+        self.reply = replace(reply, usage=priced(reply.usage, self._price))
         return self.reply
 
     def exchange(self) -> Exchange:

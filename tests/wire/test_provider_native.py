@@ -5,18 +5,26 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from agent_core.dialects import Query
+from agent_core.dialects import Query, dialect_for
 from agent_core.errors import ProviderFailure
+from agent_core.model import Model
 from agent_core.provider import Provider
-from agent_core.source import Exchange
-from agent_core.types import FailureKind, Finish, ModelReply, Usage
+from agent_core.redaction import Masker
+from agent_core.source import Exchange, Source
+from agent_core.tape import Tape, TapeSource
+from agent_core.tape_recorder import Recorder
+from agent_core.types import FailureKind, Finish, ModelReply, Usage, UserMessage
+from tests.wire import chat_bodies
 from tests.wire.double import Answer, EventStream, ProviderDouble
 
+CANARY = "canary-9f8e7d6c5b4a"
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
@@ -148,3 +156,69 @@ async def test_failures_are_sorted_and_sent_once(provider: Provider, name: str, 
             kinds.append((raised.value.kind, raised.value.retry_after))
     assert kinds == [(FailureKind.RATE_LIMIT, 1.0), (FailureKind.CONTEXT_TOO_LONG, None)]
     assert len(double.requests) == 2
+
+
+ANSWERS: dict[str, dict[str, Any]] = {
+    "chat": chat_bodies.reply("Two things.", [chat_bodies.call("A", "ls"), chat_bodies.call("B", f"echo {CANARY}")]),
+    "text": chat_bodies.reply("One thing.\n\n```bash\nls\n```\n"),
+    "anthropic": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "SIG+/="},
+            {"type": "tool_use", "id": "toolu_A", "name": "bash", "input": {"command": "ls"}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 5, "output_tokens": 7},
+    },
+    "responses": {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "output": [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC+/="},
+            {"type": "function_call", "id": "fc_1", "call_id": "A", "name": "bash", "arguments": '{"command": "ls"}'},
+        ],
+        "usage": {"input_tokens": 5, "output_tokens": 7},
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(ANSWERS))
+async def test_a_rate_limit_is_waited_for_and_the_run_recorded_and_replayed(
+    provider: Provider, name: str, tmp_path: Path
+) -> None:
+    """CO-07 and SE-06: two requests with the wait in between; the tape gives the same reply and holds no key."""
+    model_name = "anthropic/claude-sonnet-4-5" if name == "anthropic" else "openai/gpt-4o"
+    masker = Masker.from_sources({"OPENAI_API_KEY": CANARY}, "", ("OPENAI_API_KEY",))
+    recorder = Recorder(tmp_path / "run.json", model=model_name, dialect=name, masker=masker)
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    def model(source: Source) -> Model:
+        return Model(model_name, dialect_for(model_name, name), source, max_tokens=99, sleep=sleep)
+
+    async def ask(model: Model) -> ModelReply:
+        return await model.query("", [UserMessage("go")], on_delta=lambda _: None, on_retry=lambda _: None)
+
+    busy = Answer({"error": {"message": f"slow down, {CANARY}"}}, 429, {"retry-after": "1"})
+    async with ProviderDouble([busy, Answer(ANSWERS[name])]) as double:
+        live = await ask(model(provider.source(api_base=address(double, name), on_exchange=recorder.take)))
+        assert len(double.requests) == 2
+    replayed = await ask(model(TapeSource(Tape.load(tmp_path / "run.json"), strict=True)))
+    assert waits == [1.0, 1.0]
+    assert live.calls
+    assert live.usage.cost is not None
+    assert replayed == _masked(live)
+    assert CANARY not in (tmp_path / "run.json").read_text()
+
+
+def _masked(reply: ModelReply) -> ModelReply:
+    """Return the reply as a tape may hold it."""
+    mask = "<masked:OPENAI_API_KEY>"
+    calls = tuple(replace(call, arguments=call.arguments.replace(CANARY, mask)) for call in reply.calls)
+    return replace(reply, calls=calls, raw=reply.raw.replace(CANARY, mask))
