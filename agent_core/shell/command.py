@@ -160,8 +160,10 @@ class RunningCommand:
         """Return the result at the command's end, also if it was detached."""
         return await asyncio.shield(self._task)
 
-    async def end_leftovers(self, grace: float) -> None:
-        """End what outlived the shell, and stop reading its output."""
+    async def close(self, grace: float) -> None:
+        """End the command, if it still runs, and what outlived its shell; stop reading its output."""
+        self.cancel(grace)
+        await self.ended()
         if self._leftovers:
             await self._processes.end(grace, lambda: True)
         self._reader.close()

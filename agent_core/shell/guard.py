@@ -8,7 +8,6 @@ is known to come from a command: nobody else's children are touched.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import secrets
 import select
@@ -75,6 +74,8 @@ class Guard:
 
 def _become_subreaper(*, wanted: bool) -> bool:
     """Ask the kernel to make this process a subreaper, or no longer; return whether it is one now."""
+    import ctypes  # only here, since a server that runs no command has no use for it
+
     try:
         done = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
     except (OSError, AttributeError):

@@ -7,6 +7,7 @@ Invariants: a child gets no standard input, a process session of its own and no 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def start(arguments: Sequence[str | bytes], *, executable: str, cwd: str, enviro
 
 
 def start_supervisor(bash: str, mark: str) -> int:
-    """Start this server's supervisor and return the writing end of the pipe that it watches.
+    """Start this server's supervisor and return the writing end of the pipe that it watches; raise `OSError` if not.
 
     A shell starts it in the background and ends at once, so that it is no descendant of the server. It runs isolated
     (`-I`: no current folder, no variables of Python) and without site packages (`-S`): a quick start, and nothing of a
@@ -78,7 +79,7 @@ def start_supervisor(bash: str, mark: str) -> int:
     """
     watched, lifeline = os.pipe()
     try:
-        subprocess.run(
+        done = subprocess.run(
             [bash, "--norc", "--noprofile", "-c", '"$@" <&0 &', bash, sys.executable, "-I", "-S", sweep.__file__, mark],
             cwd="/",
             env={},
@@ -86,8 +87,10 @@ def start_supervisor(bash: str, mark: str) -> int:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            check=True,
+            check=False,
         )
+        if done.returncode != 0:
+            raise OSError(errno.ECHILD, f"the supervisor of Handrail's commands cannot be started by {bash}")
     except BaseException:
         os.close(lifeline)
         raise

@@ -112,10 +112,7 @@ class Shell:
         """End what runs, what was detached and what was left behind; files stay. Takes a second and a half at most."""
         self._closed = True
         commands, self._commands = self._commands, []
-        for command in commands:
-            command.cancel(_CLOSING_GRACE)
-        await asyncio.gather(*(command.ended() for command in commands))
-        await asyncio.gather(*(command.end_leftovers(_CLOSING_GRACE) for command in commands))
+        await asyncio.gather(*(command.close(_CLOSING_GRACE) for command in commands))
         if next(self._numbers) > 1:
             # One last look over the whole machine for what none of the commands was known to have.
             await CommandProcesses(self._mark, None).end(_CLOSING_GRACE, lambda: True)

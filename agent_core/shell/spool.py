@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 
 SUFFIX = ".output"
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Spool:
@@ -52,7 +51,8 @@ class Spool:
     def _create(self) -> int:
         if not self._path.parent.is_dir():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(self._path, _NEW_FILE, 0o600)
+        new_file = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._path, new_file, 0o600)
 
 
 def remove_spools(folder: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.shell import CommandLimits, sweep
-from agent_core.shell.guard import GUARD
+from agent_core.redaction import Masker
+from agent_core.shell import CommandLimits, Shell, runner, sweep
+from agent_core.shell.guard import GUARD, Guard
 from agent_core.types import Reason
 from tests.core.shell_support import Stopwatch, Workbench, living
 
@@ -279,3 +280,17 @@ async def test_a_pipe_that_a_stranger_holds_is_closed_all_the_same(bench: Workbe
     with pytest.raises(BrokenPipeError):
         os.write(held, b"x")
     os.close(held)
+
+
+async def test_a_server_that_cannot_have_a_supervisor_starts_nothing(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "bash"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(runner, "GUARD", Guard())
+    bench.shell = Shell(bash=str(broken), session_id="s", masker=Masker({}), spool_dir=None)
+    result = await bench.run("touch f")
+    assert result.ending == "unusable"
+    assert "supervisor" in result.error
+    assert not (bench.folder / "f").exists()
