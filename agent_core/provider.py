@@ -130,6 +130,9 @@ class LiveSource:
         try:
             await self._exchange(worker, self._request(dialect.name, body, stream, worker), call)
             return call.read()
+        except asyncio.CancelledError:
+            call.last = {}  # what had come so far belongs to nothing, a tape neither
+            raise
         except ProviderFailure as failure:
             raise self._masked(failure, facts["price"]) from None
         finally:

@@ -46,9 +46,14 @@ class Frame:
     events: tuple[Mapping[str, Any], ...] | None = None
 
     @property
-    def is_failure(self) -> bool:
-        """Whether the call gave no reply."""
+    def is_report(self) -> bool:
+        """Whether it tells of a failure, instead of holding what came."""
         return self.about.get("kind") == "raise" or int(self.about.get("status", 200)) >= 400
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the call gave no reply: it failed, or what came could not be read as one."""
+        return self.is_report or ("shape" in self.about and "expect" not in self.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,7 @@ class TapeSource:
             self._find_place(dialect, query.history)
         frame = self._fitting_frame(query)
         self._next = (self._next or 0) + 1
-        if frame.is_failure:
+        if frame.is_report:
             raise failure_from_report(_report(frame), query.model)
         reply = _reply(frame, dialect, on_delta)
         self._note_drift(frame, reply)

@@ -89,6 +89,23 @@ async def test_a_recording_replays_the_same_run(tmp_path: Path) -> None:
     assert (await replay(path, history, strict=False)).remarks() == ()
 
 
+async def test_a_body_that_is_no_reply_fails_again_and_counts_as_no_turn(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    history: list[Message] = [UserMessage("go")]
+    taker = recorder(path)
+    filtered = chat_bodies.reply(choices=[])
+    for query_history in (list(history), list(history)):
+        taker.take(Query("m", "", query_history), Exchange("chat", body=filtered))
+    record(taker, history, body=TWO_CALLS)
+    record(taker, history, body=chat_bodies.reply("done"))
+    source = TapeSource(Tape.load(path))
+    for _ in range(2):
+        with pytest.raises(ProviderFailure, match="no choices"):
+            await source.ask(PlainDialect(), Query("m", "", history[:1]), stream=False, on_delta=lambda _: None)
+    resumed = TapeSource(Tape.load(path))
+    assert (await next_reply(resumed, Query("m", "", history[:-1]))).text == "done"
+
+
 async def test_strict_replay_names_what_is_not_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     history = whole_run(path)

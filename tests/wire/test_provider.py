@@ -15,6 +15,7 @@ import pytest_asyncio
 from agent_core.dialects import Delta, Query
 from agent_core.errors import ProviderFailure
 from agent_core.provider import LiveSource, Provider
+from agent_core.source import Exchange
 from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply, UserMessage
 from tests.wire import chat_bodies
 from tests.wire.double import Answer, Drop, EventStream, Hang, ProviderDouble
@@ -155,7 +156,9 @@ async def test_a_cancel_closes_the_connection(provider: Provider, stream: bool) 
     """CX-05, LS-16: the answer to a cancel does not wait for the provider."""
     events = EventStream(chat_bodies.text_chunks("abc" * 100), pause=0.05)
     async with ProviderDouble([events if stream else Hang()]) as double:
-        task = asyncio.create_task(ask(source(provider, double), stream=stream))
+        heard: list[Exchange] = []
+        live = provider.source(api_base=f"{double.url}/v1", on_exchange=lambda _, exchange: heard.append(exchange))
+        task = asyncio.create_task(ask(live, stream=stream))
         await double.arrived.wait()
         began = time.monotonic()
         task.cancel()
@@ -163,6 +166,7 @@ async def test_a_cancel_closes_the_connection(provider: Provider, stream: bool) 
         assert task.cancelled()
         assert time.monotonic() - began < 1
         await asyncio.wait_for(double.requests[0].abandoned.wait(), 3)
+        assert heard == []
 
 
 async def test_an_error_amid_a_stream_ends_the_call(provider: Provider) -> None:

@@ -160,7 +160,7 @@ async def test_failures_are_sorted_and_sent_once(provider: Provider, name: str, 
 
 ANSWERS: dict[str, dict[str, Any]] = {
     "chat": chat_bodies.reply("Two things.", [chat_bodies.call("A", "ls"), chat_bodies.call("B", f"echo {CANARY}")]),
-    "text": chat_bodies.reply("One thing.\n\n```bash\nls\n```\n"),
+    "text": chat_bodies.reply("One thing.\n\n```bash-run\nls\n```\n"),
     "anthropic": {
         "id": "msg_1",
         "type": "message",
