@@ -86,6 +86,11 @@ def test_types_are_strict(value: object) -> None:
     assert "sessionId" in _refusal(StepParams, {"sessionId": value})
 
 
+@pytest.mark.parametrize("value", ["1", True, 1.0, [1]])
+def test_a_number_is_not_taken_from_anything_else(value: object) -> None:
+    assert "maxSteps" in _refusal(StepParams, {"sessionId": "s", "maxSteps": value})
+
+
 def test_unknown_members_of_params_are_ignored() -> None:
     assert StepParams.model_validate({"sessionId": "s", "later": {"jsonrpc": "2.0"}}).session_id == "s"
 

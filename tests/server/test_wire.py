@@ -395,6 +395,19 @@ async def test_a_client_that_does_not_read_costs_bounded_memory(
     assert len(updates) < 1000
 
 
+async def test_requests_wait_while_a_client_does_not_read_its_answers(server: ToyServer, client: RawClient) -> None:
+    params = {"cwd": "x" * 200_000}
+    for number in range(150):
+        client.writer.write(frame(_request("handrail/session/new", number, params=params)))
+    await asyncio.sleep(0.3)
+    assert isinstance(server.protocol.sink, Outbox)
+    assert server.protocol.sink.backlog < 10_000_000
+    assert len(server.handled) < 100
+    for number in range(150):
+        await client.answer(number)
+    assert len(server.handled) == 150
+
+
 # Registration.
 
 

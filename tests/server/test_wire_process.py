@@ -51,6 +51,18 @@ async def test_exit_sent_right_behind_shutdown_still_lets_the_work_end(client: R
     assert (await client.ended())[0] == 0
 
 
+async def test_what_came_before_the_end_of_input_still_counts(client: RawClient) -> None:
+    await client.initialize()
+    step = {"jsonrpc": "2.0", "method": STEP, "params": {"sessionId": "s", "prompt": "block"}}
+    messages = b"".join(frame({**step, "id": f"step {number}", "params": {"sessionId": "s"}}) for number in range(40))
+    shutdown = frame({"jsonrpc": "2.0", "id": "bye", "method": "shutdown"})
+    messages = frame({**step, "id": "block"}) + messages + shutdown + frame({"jsonrpc": "2.0", "method": "exit"})
+    await client.send(messages)
+    client.writer.close()
+    assert len(await client.rest()) == 42
+    assert (await client.ended())[0] == 0
+
+
 @pytest.mark.parametrize("initialized", [True, False])
 async def test_exit_alone_gives_code_1(client: RawClient, initialized: bool) -> None:
     """LS-09 b."""
