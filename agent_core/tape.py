@@ -11,7 +11,6 @@ same at step 1,000 as at step 1, for only the newest turn is looked at; nothing 
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -229,10 +228,10 @@ class TapeSource:
 
 def _reply(frame: Frame, dialect: Dialect, on_delta: Callable[[Delta], None]) -> ModelReply:
     if frame.events is None:
-        return dialect.decode(copy.deepcopy(frame.body))
+        return dialect.decode(frame.body)
     assembler = dialect.assembler()
     for event in frame.events:
-        for delta in assembler.feed(copy.deepcopy(event)):
+        for delta in assembler.feed(event):
             on_delta(delta)
     return assembler.finish()
 

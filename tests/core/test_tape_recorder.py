@@ -210,9 +210,11 @@ def test_differences_between_two_days_are_told(tmp_path: Path) -> None:
     taker = recorder(tmp_path / "new.json")
     record(taker, history, body=chat_bodies.reply("hello"))
     changed = chat_bodies.reply("", [chat_bodies.call("x", "ls -a")], a_new_member=1)
+    del changed["created"]
     record(taker, history, body=changed)
     lines = tape_differences(old, Tape.load(tmp_path / "new.json"))
     assert lines[0] == "frame 1: a failure (429) then, a reply now"
     assert 'frame 2: called {"command": "ls"}, {"command": "pwd"} then, {"command": "ls -a"} now' in lines
     assert "frame 2: now sends a_new_member:number" in lines
+    assert "frame 2: no longer sends created:number" in lines
     assert lines[-1] == "frames: 3 then, 2 now"
