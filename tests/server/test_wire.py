@@ -476,7 +476,7 @@ async def test_whatever_comes_every_request_gets_exactly_one_answer(messages: li
             await asyncio.sleep(0)
     while running := server.protocol.running():
         await asyncio.wait(running)
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the answer of a handler that is done goes out in the loop's next round
     asked = Counter(_key(message) for message in messages if _is_request(message))
     answered = Counter(
         _key(message) for message in collector.sent if "method" not in message and message["id"] is not None
