@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.errors import ProviderFailure, StaleDecision
+from agent_core.errors import JournalError, ProviderFailure, StaleDecision
 from agent_core.machine import State
 from agent_core.session import Session
 from agent_core.types import CallStatus, FailureKind, Reason, StopReason
@@ -448,3 +448,19 @@ async def test_a_closed_session_waits_for_the_same_approval_when_it_is_loaded(st
     assert after.to_run.digest == before.to_run.digest
     await decide(again, decision(before))
     assert results(story) == [("c1", output("later"))]
+
+
+async def test_nothing_runs_that_could_not_be_written_down(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R1 and section 5: the record comes before the effect, so a full disk stops the work."""
+    session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE)
+    await go(session)
+
+    async def full(*_: Any, **__: Any) -> None:
+        raise JournalError("The journal cannot be used: database or disk is full.")
+
+    monkeypatch.setattr(story.journal, "append", full)
+    with pytest.raises(JournalError, match="disk is full"):
+        await session.decide([decision(waiting(session)[0])])
+    assert session.resting
+    assert "disk is full" in session.read_only
+    assert not (story.workspace / "f").exists()
