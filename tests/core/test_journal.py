@@ -68,14 +68,14 @@ async def test_only_the_person_can_read_it(journal: Journal) -> None:
 
 async def test_two_processes_write_one_file(tmp_path: Path) -> None:
     """SS-04: neither waits for ever, loses an event or damages the file."""
-    root = Path(__file__).parents[2]
+    root = str(Path(__file__).parents[2])
     writers = [
-        subprocess.Popen(
-            [sys.executable, "-P", "-c", WRITER, str(tmp_path), name], cwd=root, env={"PYTHONPATH": str(root)}
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-c", WRITER, str(tmp_path), name, cwd=root, env={"PYTHONPATH": root}
         )
         for name in ("one", "two")
     ]
-    assert [await asyncio.to_thread(each.wait, 60) for each in writers] == [0, 0]
+    assert [await each.wait() for each in writers] == [0, 0]
     journal = Journal(tmp_path)
     for name in ("one", "two"):
         events, why = await journal.events(name)
