@@ -1,7 +1,7 @@
 """Keeps one model worker at hand: started when first needed, started again when it died.
 
-Invariants: at most one worker runs; one that dies after it was ready is started again once by itself, so that its
-imports are over when the next prompt comes; after that, and after one that never became ready, the next call starts it.
+Invariants: at most one worker runs; one that was asked for and dies after it was ready is replaced by itself, so that
+the imports are over when the next prompt comes; that one, and one that never became ready, only when it is asked for.
 """
 
 from __future__ import annotations

@@ -191,6 +191,14 @@ async def test_a_streamed_reply_comes_in_pieces(provider: Provider) -> None:
     assert told == pieces
     assert reply.text == "".join(pieces)
     assert reply.usage.output_tokens == 7
+    assert double.bodies[0]["stream_options"] == {"include_usage": True}
+
+
+async def test_a_long_stream_may_take_longer_than_the_time_limit(provider: Provider) -> None:
+    """The limit is for the wait between two events, else no long reply could be streamed."""
+    async with ProviderDouble([EventStream(chat_bodies.text_chunks("abcdef"), pause=0.12)]) as double:
+        reply = await ask(source(provider, double, timeout=0.6), stream=True)
+    assert reply.text == "abcdef"
 
 
 async def test_a_stream_of_html_is_no_empty_success(provider: Provider) -> None:
