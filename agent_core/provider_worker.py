@@ -123,6 +123,8 @@ class Worker:
                 await asyncio.wait({calling, tap.taken}, return_when=asyncio.FIRST_COMPLETED)
                 if tap.taken.done():
                     response = tap.taken.result()
+                    if ask["dialect"] == "anthropic":
+                        _tell_what_is_lost(ask["body"], response.request.content)
                     events = response.aiter_bytes() if provider_tap.is_event_stream(response) else None
                     body = "" if events else await tap.text()
                 else:
@@ -215,6 +217,13 @@ class Worker:
         if not isinstance(body, dict):
             raise provider_tap.NoReplyError(text)
         self._tell({"id": number, "body": body})
+
+
+def _tell_what_is_lost(body: Mapping[str, Any], sent: bytes) -> None:
+    """Log the options that litellm dropped; it says nothing of it itself."""
+    lost = [name for name in body if not name.startswith("extra_") and b'"%b"' % name.encode() not in sent]
+    if lost:
+        print(f"litellm does not send {', '.join(lost)} of modelOptions to Anthropic", file=sys.stderr)
 
 
 async def _as_events(reply: Any) -> AsyncGenerator[bytes, None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -156,6 +157,19 @@ async def test_failures_are_sorted_and_sent_once(provider: Provider, name: str, 
             kinds.append((raised.value.kind, raised.value.retry_after))
     assert kinds == [(FailureKind.RATE_LIMIT, 1.0), (FailureKind.CONTEXT_TOO_LONG, None)]
     assert len(double.requests) == 2
+
+
+async def test_an_option_that_litellm_drops_is_told_in_the_log(
+    provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "handrail.worker")
+    query = Query(ANTHROPIC["model"], "", [], options={"top_k": 5, "option_not_known_yet": 7})
+    async with ProviderDouble([Answer(REPLIES["anthropic"]), Answer(REPLIES["anthropic"])]) as double:
+        source = provider.source(api_base=double.url)
+        for _ in range(2):  # what the worker logs before an answer may come after it, but before the next one
+            await source.ask(Verbatim("anthropic", ANTHROPIC), query, stream=False, on_delta=lambda _: None)
+    assert double.bodies[0]["top_k"] == 5
+    assert "litellm does not send option_not_known_yet of modelOptions to Anthropic" in caplog.messages
 
 
 ANSWERS: dict[str, dict[str, Any]] = {
