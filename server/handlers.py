@@ -219,7 +219,7 @@ async def change_trust(registry: Registry, params: wire.TrustParams) -> None:
     folder = convert.path_of(params.folder)
     registry.opener.trust(folder, trusted=params.trusted)
     for session in registry.all():
-        await session.trust_changed()
+        await session.judge_again()
 
 
 HANDLERS: dict[str, Handler] = {
