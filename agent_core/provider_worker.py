@@ -149,7 +149,8 @@ class Worker:
             body.setdefault("stream_options", {"include_usage": True})
         where = {name: ask[name] for name in ("api_base", "api_key") if ask.get(name)}
         function = getattr(self._litellm, _FUNCTIONS[dialect])
-        return await function(**body, **where, stream=stream, timeout=ask["timeout"], max_retries=0)
+        made = {"stream": stream, "timeout": ask["timeout"], "max_retries": 0}
+        return await function(**(body | where | made))
 
     def _prepare_responses(self, body: dict[str, Any], stream: bool) -> None:
         """Keep litellm from dropping options it does not know, and from faking the stream of a model it does not."""

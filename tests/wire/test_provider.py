@@ -125,6 +125,18 @@ async def test_each_failure_has_its_kind_and_one_request(
     assert KEY not in str(failed) + failed.raw
 
 
+async def test_options_go_as_given_but_never_change_how_the_call_is_made(provider: Provider) -> None:
+    options = {"num_ctx": 4096, "extra_headers": {"x-mine": "1"}, "stream": True, "timeout": 0.001, "max_retries": 5}
+    async with ProviderDouble([Answer({"error": {"message": "busy"}}, 503)]) as double:
+        given = Query("openai/m", "", [UserMessage("hello")], options=options)
+        with pytest.raises(ProviderFailure, match="busy"):
+            await source(provider, double).ask(DIALECT, given, stream=False, on_delta=ignore)
+    assert len(double.requests) == 1
+    assert double.bodies[0]["num_ctx"] == 4096
+    assert not double.bodies[0].get("stream")
+    assert double.requests[0].headers["x-mine"] == "1"
+
+
 async def test_retry_after_is_told(provider: Provider) -> None:
     slow_down = Answer({"error": {"message": "slow down"}}, 429, {"retry-after": "30"})
     async with ProviderDouble([slow_down]) as double:
