@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Literal, TextIO
 
 from editors.terminal.text import seconds
-from editors.terminal.view import Line, activity
-from server.protocol import Call, Decision, Snapshot
+from editors.terminal.turn import Analyze
+from editors.terminal.view import Line
+from server.protocol import Call, Decision
 
 OnAsk = Literal["deny", "fail", "approve"]
 DENIED = "nobody is there to decide: Handrail runs without a terminal, with --on-ask deny"
@@ -24,6 +25,7 @@ class HeadlessFace:
     """Prints lines and decides by `on_ask`."""
 
     def __init__(self, out: TextIO, on_ask: OnAsk) -> None:
+        self.analyze: Analyze | None = None
         self._out = out
         self._on_ask = on_ask
         self._activity = ""
@@ -35,10 +37,10 @@ class HeadlessFace:
             self._out.write("".join(f"{line.gutter}{line.text}".rstrip() + "\n" for line in lines))
             self._out.flush()
 
-    def status(self, snapshot: Snapshot, tail: Line | None) -> None:
+    def doing(self, activity: str, tail: Line | None) -> None:
         """Remember what goes on, for the heartbeat."""
-        if activity(snapshot) != self._activity:
-            self._activity, self._since = activity(snapshot), time.monotonic()
+        if activity != self._activity:
+            self._activity, self._since = activity, time.monotonic()
 
     async def ask(self, call: Call) -> Decision | None:
         """Decide as the caller said."""

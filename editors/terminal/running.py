@@ -18,7 +18,8 @@ from editors.terminal.client import Client
 from editors.terminal.exits import Exit
 from editors.terminal.headless import HeadlessFace, OnAsk
 from editors.terminal.problems import Problem
-from editors.terminal.turn import Face, Left, Turn, Undecided
+from editors.terminal.text import escape
+from editors.terminal.turn import Analyze, Face, Left, Turn, Undecided
 from editors.terminal.view import BLANK, DONE_WELL, UNFINISHED, Line, closing_lines, header_lines
 from server.protocol import PROTOCOL_VERSION, AnalyzeParams, Call, CommandAnalysis, Settings, Snapshot
 
@@ -77,12 +78,12 @@ async def run(task: Task, *, environment: Mapping[str, str] | None = None) -> Ex
             "--on-ask deny, --on-ask fail or --on-ask approve.",
             Exit.USAGE,
         )
-    async with server(environment=environment, show_log=task.show_log) as client:
+    face = _face(task)
+    async with _attended(face), server(environment=environment, show_log=task.show_log) as client:
+        client.on_message = lambda text: face.show([Line("! ", escape(text), "warning", "warning")])
         snapshot = await _opened(client, task)
-        face = _face(client, task, snapshot.session_id)
-        client.on_message = lambda text: face.show([Line("! ", text, "warning", "warning")])
-        async with _attended(face):
-            return await _follow(Turn(client, face, snapshot), face, task, snapshot)
+        face.analyze = _analyze_by(client, snapshot.session_id)
+        return await _follow(Turn(client, face, snapshot), face, task, snapshot)
 
 
 async def _opened(client: Client, task: Task) -> Snapshot:
@@ -102,22 +103,26 @@ async def _opened(client: Client, task: Task) -> Snapshot:
     return await client.queue(task.resume, task.prompt) if waits and task.prompt is not None else snapshot
 
 
-def _face(client: Client, task: Task, session_id: str) -> Face:
+def _face(task: Task) -> Face:
     if task.on_ask is not None:
         return HeadlessFace(sys.stdout, task.on_ask)
+    from editors.terminal.ui import TerminalFace  # rich and prompt_toolkit are for people only
 
+    return TerminalFace()
+
+
+def _analyze_by(client: Client, session_id: str) -> Analyze:
     async def analyze(call: Call, command: str) -> CommandAnalysis:
         return await client.analyze(AnalyzeParams(session_id=session_id, command=command, cwd=call.cwd))
 
-    from editors.terminal.ui import TerminalFace
-
-    return TerminalFace(analyze)
+    return analyze
 
 
 @contextlib.asynccontextmanager
 async def _attended(face: Face) -> AsyncIterator[None]:
     """Keep the face alive while the session works, and leave the terminal as it was."""
     pulse = asyncio.ensure_future(face.pulse())
+    face.doing("starting", None)
     try:
         yield
     finally:

@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from editors.terminal.client import Client, RequestFailed
 from editors.terminal.scroll import Scroll
-from editors.terminal.view import Line
-from server.protocol import Call, Decision, ErrorCode, Snapshot, StreamParams
+from editors.terminal.view import Line, activity
+from server.protocol import Call, CommandAnalysis, Decision, ErrorCode, Snapshot, StreamParams
 
 _TRANSCRIPT_PAGE = 50
+
+
+Analyze = Callable[[Call, str], Awaitable[CommandAnalysis]]
+"""Judges a text that a person would have run instead of a call's."""
 
 
 class Face(Protocol):
     """What shows a session to a person and asks them."""
 
+    analyze: Analyze | None
+
     def show(self, lines: Sequence[Line]) -> None:
         """Append lines."""
 
-    def status(self, snapshot: Snapshot, tail: Line | None) -> None:
-        """Show what goes on now, and the line that is not complete yet."""
+    def doing(self, activity: str, tail: Line | None) -> None:
+        """Show what goes on now ("" if nothing does), and the line that is not complete yet."""
 
     def rest(self) -> None:
         """Take away what only belongs to work in progress."""
@@ -176,7 +182,7 @@ class Turn:
         start = self._scroll.missed_from(self.latest)
         if start is None:
             self._face.show(self._scroll.take(self.latest))
-            self._face.status(self.latest, self._scroll.tail)
+            self._face.doing(activity(self.latest), self._scroll.tail)
         else:
             self._catching_up = asyncio.ensure_future(self._catch_up(start))
 
@@ -200,7 +206,7 @@ class Turn:
     def _streamed(self, piece: StreamParams) -> None:
         if piece.session_id == self.session_id and self._catching_up is None:
             self._face.show(self._scroll.stream(piece))
-            self._face.status(self.latest, self._scroll.tail)
+            self._face.doing(activity(self.latest), self._scroll.tail)
 
 
 def pending_call(snapshot: Snapshot) -> Call | None:

@@ -8,7 +8,7 @@ terminal is left as it was found.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.cells import chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -20,9 +20,9 @@ from editors.terminal.answers import HELP, read_answer
 from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
 from editors.terminal.text import count, escape
-from editors.terminal.turn import CancelTurn, Undecided
-from editors.terminal.view import BLANK, Line, Style, activity, command_lines, detail_lines, judged
-from server.protocol import Call, CommandAnalysis, Decision, Snapshot
+from editors.terminal.turn import Analyze, CancelTurn, Undecided
+from editors.terminal.view import BLANK, Line, Style, command_lines, detail_lines, judged
+from server.protocol import Call, Decision
 
 STYLES: dict[Style, str] = {
     "plain": "",
@@ -41,18 +41,16 @@ _LAST_ROWS = 8
 _HINT = "yes · edit · no [reason] · always · stop · ?"
 _EDITED_HINT = "yes · edit · anything else goes back"
 
-Analyze = Callable[[Call, str], Awaitable[CommandAnalysis]]
-
 
 class _GoBack(Exception):
     """The person left a second question; the first one is asked again."""
 
 
 class TerminalFace:
-    """Draws on `console` and asks by `asker`; `analyze` judges a command text that the person wrote."""
+    """Draws on `console` and asks by `asker`."""
 
-    def __init__(self, analyze: Analyze, console: Console | None = None, asker: Asker | None = None) -> None:
-        self._analyze = analyze
+    def __init__(self, console: Console | None = None, asker: Asker | None = None) -> None:
+        self.analyze: Analyze | None = None
         self._console = console or Console(markup=False, highlight=False, emoji=False)
         self._asker = asker or Asker()
         self._echo = Echo()
@@ -64,9 +62,9 @@ class TerminalFace:
         for row in rows_of(lines, self._console.width):
             self._console.print(row, soft_wrap=True)
 
-    def status(self, snapshot: Snapshot, tail: Line | None) -> None:
+    def doing(self, activity: str, tail: Line | None) -> None:
         """Show a spinner with what goes on, and the unfinished line above it."""
-        self._now.become(activity(snapshot), tail)
+        self._now.become(activity, tail)
         if not self._now.activity:
             self.rest()
         elif self._live is None:
@@ -143,10 +141,13 @@ class TerminalFace:
                 return None
 
     async def _show_edited(self, call: Call, text: str) -> None:
+        if self.analyze is None:
+            self.show(command_lines(text))
+            return
         try:
-            analysis = await self._analyze(call, text)
+            analysis = await self.analyze(call, text)
         except RequestFailed as refusal:
-            self.show([*command_lines(escape(text)), Line("  ! ", escape(refusal.message), "warning", "warning")])
+            self.show([*command_lines(text), Line("  ! ", escape(refusal.message), "warning", "warning")])
             return
         verdict = analysis.verdict
         self.show(

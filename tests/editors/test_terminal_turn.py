@@ -13,7 +13,7 @@ from editors.terminal.client import RequestFailed, ServerGone
 from editors.terminal.exits import Exit
 from editors.terminal.headless import DENIED, HeadlessFace, OnAsk
 from editors.terminal.running import exit_of
-from editors.terminal.turn import CancelTurn, Left, Turn, Undecided
+from editors.terminal.turn import Analyze, CancelTurn, Left, Turn, Undecided
 from editors.terminal.view import Line
 from server.protocol import Call, Decision, Snapshot, Transcript
 from tests.editors.terminal_stub import Refusal, Stub, call, snapshot, step
@@ -21,6 +21,8 @@ from tests.editors.terminal_stub import Refusal, Stub, call, snapshot, step
 
 class Face:
     """Remembers what it is shown; `answer` is what it says, and it waits for ever if that is None."""
+
+    analyze: Analyze | None = None
 
     def __init__(self, answer: Callable[[Call], Decision | None] | None = None) -> None:
         self.lines: list[Line] = []
@@ -31,7 +33,7 @@ class Face:
     def show(self, lines: Sequence[Line]) -> None:
         self.lines += lines
 
-    def status(self, snapshot: Snapshot, tail: Line | None) -> None:
+    def doing(self, activity: str, tail: Line | None) -> None:
         pass
 
     def rest(self) -> None:
@@ -255,7 +257,7 @@ async def test_a_log_shows_that_work_goes_on(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("editors.terminal.headless._HEARTBEAT", 0.01)
     out = io.StringIO()
     face = HeadlessFace(out, "fail")
-    face.status(snapshot(1, "executing"), None)
+    face.doing("running", None)
     pulse = asyncio.ensure_future(face.pulse())
     await asyncio.sleep(0.05)
     pulse.cancel()

@@ -18,7 +18,7 @@ from editors.terminal.turn import CancelTurn
 from editors.terminal.ui import TerminalFace, rows_of
 from editors.terminal.view import Line, command_lines
 from server.protocol import Call, CommandAnalysis, Decision, ProposedRule, Verdict
-from tests.editors.terminal_stub import call, snapshot
+from tests.editors.terminal_stub import call
 
 ENTER, ESCAPE, CTRL_C, CTRL_D, UP = "\r", "\x1b", "\x03", "\x04", "\x1b[A"
 
@@ -31,7 +31,8 @@ class Desk:
         self.paper = io.StringIO()
         self.analyzed: list[str] = []
         console = Console(file=self.paper, width=60, markup=False, highlight=False, emoji=False)
-        self.face = TerminalFace(self.analyze, console, Asker(keyboard, DummyOutput()))
+        self.face = TerminalFace(console, Asker(keyboard, DummyOutput()))
+        self.face.analyze = self.analyze
 
     async def analyze(self, asked: Call, command: str) -> CommandAnalysis:
         self.analyzed.append(command)
@@ -198,7 +199,7 @@ def test_rows_fit_the_width_and_markup_is_text() -> None:
 
 
 def test_the_spinner_is_gone_when_the_session_rests(desk: Desk) -> None:
-    desk.face.status(snapshot(1, "querying"), Line("● ", "so far", "model"))
-    desk.face.status(snapshot(2, "idle"), None)
+    desk.face.doing("thinking", Line("● ", "so far", "model"))
+    desk.face.doing("", None)
     desk.face.show([Line("", "done")])
     assert desk.paper.getvalue().endswith("done\n")
