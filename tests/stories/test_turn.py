@@ -450,6 +450,25 @@ async def test_a_closed_session_waits_for_the_same_approval_when_it_is_loaded(st
     assert results(story) == [("c1", output("later"))]
 
 
+async def test_co_04_a_run_that_fails_keeps_what_it_cost(story: Story) -> None:
+    replies = [chat_body(None, [bash("c1", "")]), chat_body(None, [bash("c2", "")])]
+    session = await story.open(*replies, ProviderFailure(FailureKind.CONNECTION, "The stream broke."))
+    await go(session)
+    assert stop_of(session) == "model_error"
+    assert session.machine.record.usage.cost == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("mode", ["ask", "rules"])
+async def test_ap_17_what_is_judged_and_shown_is_byte_for_byte_what_runs(story: Story, mode: str) -> None:
+    command = f"cd {story.workspace} && printf '%s' \"$BASH_EXECUTION_STRING\" > ran; true  "
+    session = await story.open(chat_body(None, [bash("c1", command)]), DONE, mode=mode)
+    await go(session)
+    (call,) = waiting(session)
+    assert call.to_run.command == command
+    await approve_all(session)
+    assert (story.workspace / "ran").read_text() == command
+
+
 async def test_nothing_runs_that_could_not_be_written_down(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """R1 and section 5: the record comes before the effect, so a full disk stops the work."""
     session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE)
