@@ -461,7 +461,7 @@ def test_the_environment_of_rule_run_commands_switches_git_helpers_off() -> None
     }
     assert pairs["core.fsmonitor"] == "false"
     assert pairs["core.hooksPath"] == "/dev/null"
-    assert variables["GIT_PAGER"] == "cat"
+    assert (variables["GIT_PAGER"], variables["GIT_SSH_COMMAND"]) == ("cat", "ssh")
 
 
 @pytest.mark.parametrize(
