@@ -10,14 +10,19 @@ import asyncio
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel
 
 from editors.terminal.demo import TAPE, TASK, copy_project, run_tests
 from editors.terminal.exits import Exit
 from editors.terminal.headless import OnAsk
 from editors.terminal.running import Task, has_terminal, run, server
 from editors.terminal.text import count, escape, folder, money
+from editors.terminal.view import command_lines
 from server.protocol import Call, ExportParams, SessionInfo, Settings
 
 _PAGE = 200
@@ -98,7 +103,7 @@ def _audit_entry(step: int, call: Call) -> str:
         lines.append(f"  reason: {escape(call.decision_reason)}")
     if call.edited_from is not None:
         lines += [f"  the model's text: {escape(row)}" for row in call.edited_from.split("\n")]
-    return "\n".join([*lines, *(f"  $ {row}" for row in escape(call.display).split("\n")), ""])
+    return "\n".join([*lines, *(line.gutter + line.text for line in command_lines(call.display)), ""])
 
 
 def _time(at_ms: int) -> str:
@@ -129,15 +134,25 @@ async def export(session_id: str, shape: str, output: Path | None) -> Exit:
 
 async def settings() -> Exit:
     """Print every setting with its meaning, and where the settings file is."""
-    for name, field in Settings.model_fields.items():
-        print(f"{name}\n    {field.description}")
+    for name, told in _told(Settings):
+        print(f"{name}\n    {told}")
     async with server() as client:
         paths = (await client.health()).paths
     print()
     for path in paths:
         print(f"{escape(path.name)}: {escape(path.value)}")
-    print("\nIn the settings file write the names as above; on the command line: --set name=value.")
+    print("\nThe settings file is TOML with these names; on the command line: --set name=value.")
     return Exit.DONE
+
+
+def _told(model: type[BaseModel], outer: str = "") -> Iterator[tuple[str, str]]:
+    """Give each setting by its dotted name, members of a group instead of the group."""
+    for name, field in model.model_fields.items():
+        groups = [kind for kind in get_args(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if groups:
+            yield from _told(groups[0], f"{outer}{name}.")
+        else:
+            yield outer + name, field.description or ""
 
 
 async def doctor(given: Settings) -> Exit:

@@ -242,7 +242,7 @@ def _laid_out(line: Line, width: int) -> list[Text]:
     again = line.gutter if "│" in line.gutter else " " * len(line.gutter)
     rows = []
     for at, part in enumerate(parts):
-        row = Text(line.gutter if at == 0 else again, STYLES[line.gutter_style], end="")
+        row = Text(end="").append(line.gutter if at == 0 else again, STYLES[line.gutter_style])
         rows.append(row.append(part, STYLES[line.style]))
     return rows
 

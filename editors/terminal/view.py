@@ -160,7 +160,7 @@ def closing_lines(snapshot: Snapshot) -> list[Line]:
     """Say why the turn came to rest and what it used."""
     reason = snapshot.stop_reason
     well = reason in DONE_WELL
-    why = meaning(StopReason, reason) if reason else f"the session is {escape(snapshot.state)}"
+    why = meaning(StopReason, reason).partition(";")[0] if reason else f"the session is {escape(snapshot.state)}"
     lines = [BLANK, Line("✓ " if well else "■ ", why, "plain", "good" if well else "warning")]
     if snapshot.error is not None:
         rows = escape(snapshot.error.message).split("\n")

@@ -203,3 +203,9 @@ def test_the_spinner_is_gone_when_the_session_rests(desk: Desk) -> None:
     desk.face.doing("", None)
     desk.face.show([Line("", "done")])
     assert desk.paper.getvalue().endswith("done\n")
+
+
+def test_a_gutter_keeps_its_style_to_itself() -> None:
+    (row,) = rows_of([Line("  $ ", "ls", "command")], 40)
+    assert row.style == ""
+    assert [(span.start, span.end, span.style) for span in row.spans] == [(0, 4, "bright_black"), (4, 6, "bold")]

@@ -140,7 +140,7 @@ def test_the_end_says_why_and_what_it_used() -> None:
     assert "2 steps · 1,234 tokens in, 5 out · cost unknown" in lines
     error = SessionError(kind="offline", message="no network\nplug it in")
     lines = shown(closing_lines(snapshot(9, "idle", stop_reason="model_error", error=error)))
-    assert "■ the model could not be asked" in lines
+    assert "■ the model could not be asked\n" in lines
     assert "  plug it in" in lines
     assert "brand_new_reason" in shown(closing_lines(snapshot(9, "idle", stop_reason="brand_new_reason")))
 
