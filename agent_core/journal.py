@@ -33,7 +33,8 @@ EVENTS_VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, cwd TEXT NOT NULL, title TEXT NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL,
-    state TEXT NOT NULL, stop TEXT, steps INTEGER NOT NULL, cost REAL, holder TEXT NOT NULL, version INTEGER NOT NULL
+    state TEXT NOT NULL, stop TEXT, steps INTEGER NOT NULL, cost REAL, holder TEXT NOT NULL, model TEXT NOT NULL,
+    pending INTEGER NOT NULL, version INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS sessions_by_folder ON sessions (cwd, updated_at);
 CREATE TABLE IF NOT EXISTS events (
@@ -41,7 +42,7 @@ CREATE TABLE IF NOT EXISTS events (
     PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
 """
-_COLUMNS = "id, cwd, title, created_at, updated_at, state, stop, steps, cost, holder, version"
+_COLUMNS = "id, cwd, title, created_at, updated_at, state, stop, steps, cost, holder, model, pending, version"
 _EVENT_CLASSES = {each.__name__: each for each in get_args(ev.Event)}
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ class SessionSummary:
     steps: int
     cost: float | None
     holder: str = ""
+    model: str = ""
+    pending: int = 0  # calls that wait for a decision
     version: int = EVENTS_VERSION
 
 
@@ -184,8 +187,8 @@ class Journal:
         try:
             db.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (session.id, number, kind, body))
             db.execute(
-                "UPDATE sessions SET title = ?, updated_at = ?, state = ?, stop = ?, steps = ?, cost = ?, holder = ?"
-                " WHERE id = ?",
+                "UPDATE sessions SET title = ?, updated_at = ?, state = ?, stop = ?, steps = ?, cost = ?, holder = ?,"
+                " model = ?, pending = ? WHERE id = ?",
                 (
                     session.title,
                     session.updated_at,
@@ -194,6 +197,8 @@ class Journal:
                     session.steps,
                     session.cost,
                     session.holder,
+                    session.model,
+                    session.pending,
                     session.id,
                 ),
             )

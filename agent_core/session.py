@@ -134,6 +134,8 @@ class Session:
             stop=record.stop.value if record.stop else None,
             steps=len(record.steps),
             cost=record.usage.cost,
+            model=self.model.name,
+            pending=len(record.with_status(CallStatus.AWAITING_APPROVAL)),
         )
 
     @property

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from agent_core.display import display_text
 from agent_core.errors import SettingsError, UsageError
-from agent_core.journal import SessionSummary
+from agent_core.journal import EVENTS_VERSION, SessionSummary
 from agent_core.live import TAIL_BYTES, Piece
 from agent_core.machine import State
 from agent_core.observing import not_run
@@ -68,7 +68,8 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 def snapshot(session: Session) -> wire.Snapshot:
     """Return what a client draws."""
     record = session.machine.record
-    step = record.step
+    step = next((each for each in reversed(record.steps) if not each.by_person), None)
+    own = record.step if record.step is not None and record.step.by_person else None
     return wire.Snapshot(
         session_id=session.id,
         revision=record.revision,
@@ -86,6 +87,7 @@ def snapshot(session: Session) -> wire.Snapshot:
         queued=[wire.QueuedPrompt(prompt_id=key, prompt=each.prompt) for key, each in record.queue.items()],
         instructions=[uri_of(path) for path in record.instructions],
         retry=_retry(session),
+        person_command=_call(own.calls[0], session, 1) if own else None,
         detached=[_call(call, session, 1) for call in session.detached],
     )
 
@@ -103,12 +105,15 @@ def summary(each: SessionSummary) -> wire.SessionInfo:
         title=each.title,
         state=state_word(State(each.state)),
         stop_reason=each.stop,
+        model=each.model,
         steps=each.steps,
+        pending=each.pending,
         cost=each.cost,
         cost_known=each.cost is not None,
         created_at_ms=round(each.created_at * 1000),
         updated_at_ms=round(each.updated_at * 1000),
         holder=each.holder or None,
+        read_only=each.version > EVENTS_VERSION,
     )
 
 

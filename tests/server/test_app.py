@@ -192,7 +192,8 @@ async def test_a_session_survives_its_server(desk: Desk, environment: Path) -> N
     shown = await desk.waiting("echo later")
     listed = await desk.client.ask("handrail/session/list", {"cwd": desk.cwd})
     assert [each["title"] for each in listed["sessions"]] == ["Go."]
-    assert listed["sessions"][0]["state"] == "awaiting_approval"
+    line = listed["sessions"][0]
+    assert (line["state"], line["model"], line["pending"]) == ("awaiting_approval", "m", 1)
     async with loopback(create("test")) as other:
         await other.initialize(handrail=ANNOUNCED)
         held = await other.fail("handrail/session/load", {"sessionId": shown["sessionId"]})
@@ -243,6 +244,16 @@ async def test_a_prompt_is_queued_and_can_be_taken_back(desk: Desk) -> None:
     await desk.decide(shown)
     page = await desk.client.ask("handrail/session/transcript", session)
     assert page["steps"][1]["said"] == [{"origin": "prompt", "text": "and that"}]
+
+
+async def test_a_persons_own_command_is_shown_apart_from_the_models_step(desk: Desk) -> None:
+    ended = await desk.decide(await desk.waiting("true"))
+    ran = await desk.client.ask("handrail/session/run", {"sessionId": ended["sessionId"], "command": "echo mine"})
+    shown = await desk.rest(ran)
+    assert shown["personCommand"]["result"]["outputTail"] == "mine\n"
+    assert shown["personCommand"]["decidedBy"] == "person"
+    assert shown["step"]["text"] == "Done."
+    assert shown["stopReason"] == "end_turn"
 
 
 async def test_an_untrusted_folder_runs_nothing(desk: Desk) -> None:
