@@ -193,6 +193,14 @@ async def test_a_killed_server_is_noticed_though_another_process_holds_its_pipes
     assert await client.close() == -9
 
 
+async def test_a_server_that_closes_its_answers_but_goes_on_is_lost_too(tmp_path: Path) -> None:
+    """LS-10."""
+    client = await start(tmp_path, "import os, sys, time\nos.close(1)\nsys.stdin.readline()\ntime.sleep(60)")
+    with pytest.raises(ServerGone, match="while it was still running"):
+        await asyncio.wait_for(client.get("one"), 3)
+    assert await client.kill() == -15
+
+
 async def test_close_ends_the_server_in_order(tmp_path: Path) -> None:
     client = await start(tmp_path)
     await client.initialize()

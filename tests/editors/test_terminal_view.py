@@ -222,7 +222,8 @@ def test_long_output_is_bounded_and_what_is_left_out_is_counted() -> None:
 def test_an_older_snapshot_changes_nothing() -> None:
     scroll = Scroll()
     assert scroll.take(snapshot(5, "awaiting_approval", step(call())))
-    assert scroll.take(snapshot(4, "executing", step(call(status="running")))) == []
+    assert scroll.take(snapshot(4, "executing", step(call(status="levitating"), text="older"))) == []
+    assert scroll.revision == 5
 
 
 def test_of_a_batch_each_call_is_shown_when_its_turn_comes_and_named_again_at_its_result() -> None:
