@@ -55,6 +55,12 @@ def warnings_for(command: str, context: PolicyContext) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def related_rejection(command: str, context: PolicyContext) -> str | None:
+    """Return the command that the person rejected in this turn and that this one resembles; None if there is none."""
+    analysis = analyse(command)
+    return next((each for each in context.rejected if _related(each, command, analysis)), None)
+
+
 def _about_text(command: str) -> Iterator[str]:
     if not needs_no_look(command):
         alike = look_alikes(command)
@@ -124,9 +130,9 @@ def _about_programs(analysis: Analysis, context: PolicyContext) -> Iterator[str]
 
 
 def _about_turn(analysis: Analysis, command: str, context: PolicyContext) -> Iterator[str]:
-    for rejected in context.rejected:
-        if _related(rejected, command, analysis):
-            yield f"It is related to a command that you rejected in this turn: `{display_text(rejected)}`."
+    rejected = related_rejection(command, context)
+    if rejected is not None:
+        yield f"It is related to a command that you rejected in this turn: `{display_text(rejected)}`."
     if context.unsaved:
         named = ", ".join(context.unsaved[:_MOST_NAMED])
         more = f" and {len(context.unsaved) - _MOST_NAMED} more" if len(context.unsaved) > _MOST_NAMED else ""

@@ -63,6 +63,7 @@ class ProposedCall:
     proposal: Proposal
     verdict: Verdict
     warnings: tuple[str, ...] = ()
+    related: str = ""  # a command like it that the person rejected in this turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ files say can loosen anything.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from agent_core.proposing import Proposer
 from agent_core.provider import Provider
 from agent_core.redaction import Masker
 from agent_core.rotation import Rotation
-from agent_core.rules import Examples, Rule, merge_rules
+from agent_core.rules import Examples, Rule, loosening, merge_rules
 from agent_core.session import Session
 from agent_core.settings import WORKSPACE_FILE, RuleSettings, Settings, build, read_toml
 from agent_core.shell import Shell, find_bash
@@ -33,6 +34,8 @@ from agent_core.tape import Tape, TapeSource
 from agent_core.tape_recorder import Recorder
 
 _DOTENV_BYTES = 64 * 1024
+
+log = logging.getLogger(__name__)
 
 Prices = Mapping[str, Mapping[str, Any]]
 """Price entries by model name, as in `prices.py`."""
@@ -130,6 +133,8 @@ class Opener:
         tightening = build({"rules": workspace.get("rules", [])}, f"{cwd}/{WORKSPACE_FILE}").rules
         rules = [_rule(each) if isinstance(each, RuleSettings) else each for each in settings.rules]
         own = [_rule(each) for each in tightening if isinstance(each, RuleSettings)]
+        for each in loosening(own):
+            log.warning("The rule `%s` in %s is ignored: a workspace can only tighten.", each.words, WORKSPACE_FILE)
         return Proposer(
             cwd=cwd,
             bash=self._bash,

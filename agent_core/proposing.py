@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from agent_core.display import warnings_for
+from agent_core.display import related_rejection, warnings_for
 from agent_core.events import ModelReplied, ProposedCall
 from agent_core.parsing import Actions, EndOfTurn, FormatError, parse
-from agent_core.policy import Policy, proposed_rules
+from agent_core.policy import Policy, may_remember, proposed_rules
 from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import rule_run_environment
 from agent_core.record import Call, Record
@@ -28,6 +28,7 @@ from agent_core.shell import CommandLimits, base_environment
 from agent_core.types import Action, CallFault, CallStatus, ModelReply, Proposal, Reason, Verdict
 
 _GIT_CONFIG_BYTES = 64 * 1024
+_UNREADABLE_CONFIG = '[include]\npath = "elsewhere"\n'
 _HOLDS_KEY = "A command holds the key of a model provider, which must never be used; nothing of this reply was run."
 
 
@@ -103,12 +104,13 @@ class Proposer:
         """Return an action as it would run, with its verdict and what a person should know."""
         proposal = self.proposal(record.key(position), action.command, action.timeout)
         context = self.context(record, action.command)
+        related = related_rejection(action.command, context) or ""
         warnings = list(warnings_for(action.command, context))
         if action.timeout and action.timeout > self._settings.command.timeout:
             warnings.append(
                 f"It asks for {action.timeout:g} s, more than the usual {self._settings.command.timeout:g} s."
             )
-        return ProposedCall(action.call, proposal, self._verdict(action.command, context), tuple(warnings))
+        return ProposedCall(action.call, proposal, self._verdict(action.command, context), tuple(warnings), related)
 
     def warnings(self, record: Record, command: str) -> tuple[str, ...]:
         """Return what a person should know of a command."""
@@ -136,6 +138,12 @@ class Proposer:
     def rules_to_remember(self, record: Record, command: str) -> list[tuple[str, ...]]:
         """Return the rules that a decision about this command may remember for the session."""
         return list(proposed_rules(command, self.context(record, command)))
+
+    def may_remember(self, record: Record, command: str, words: str) -> bool:
+        """Whether a decision about this command may remember it: `exact`, or the words of a proposed rule."""
+        if words == "exact":
+            return may_remember(command, self.context(record, command))
+        return tuple(shlex.split(words)) in self.rules_to_remember(record, command)
 
     def context(self, record: Record, command: str) -> PolicyContext:
         """Return what a verdict about this command depends on besides the rules."""
@@ -178,8 +186,15 @@ def _rejected(record: Record) -> tuple[str, ...]:
 
 
 def _git_config(folder: str) -> str:
-    try:
-        with (Path(folder) / ".git" / "config").open(encoding="utf-8", errors="replace") as file:
-            return file.read(_GIT_CONFIG_BYTES)
-    except OSError:
-        return ""
+    """Return the configuration of the repository that the folder is in; what cannot be read makes git be asked."""
+    for place in (Path(folder), *Path(folder).parents):
+        if (place / ".git").is_dir():
+            try:
+                with (place / ".git" / "config").open(encoding="utf-8", errors="replace") as file:
+                    text = file.read(_GIT_CONFIG_BYTES + 1)
+            except OSError:
+                return _UNREADABLE_CONFIG
+            return text if len(text) <= _GIT_CONFIG_BYTES else _UNREADABLE_CONFIG
+        if (place / ".git").exists():  # a worktree or submodule, whose configuration is elsewhere
+            return _UNREADABLE_CONFIG
+    return ""

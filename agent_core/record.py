@@ -43,6 +43,7 @@ class Call:
     shown: Proposal | None = None
     verdict: Verdict | None = None
     warnings: tuple[str, ...] = ()
+    related: str = ""  # a command like it that the person rejected in this turn
     reason: Reason | None = None
     note: str = ""  # the person's reason, or what was wrong with the call
     decided_by: str = ""
@@ -414,6 +415,7 @@ def _proposed(each: ev.ProposedCall, at: float) -> Call:
         each.proposal,
         each.verdict,
         each.warnings,
+        each.related,
         reason=each.verdict.reason if decision == "deny" else None,
         decided_by="" if decision == "ask" else f"rule {each.verdict.rule}",
         decided_at=0.0 if decision == "ask" else at,

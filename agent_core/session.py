@@ -218,7 +218,14 @@ class Session:
 
     async def decide(self, decisions: Sequence[Decision]) -> None:
         """Take a person's decisions, all or none; edited proposals are judged first."""
-        self.machine.record.check_decisions(decisions)
+        record = self.machine.record
+        record.check_decisions(decisions)
+        for each in decisions:
+            text = (each.edited or record.known(each.key).to_run).command
+            if each.remember and not self.proposer.may_remember(record, text, each.remember):
+                raise StaleDecision(
+                    f"The decision about call {each.key} cannot be remembered so: it is not offered for it."
+                )
         judged = tuple(self._judge_edit(each) for each in decisions)
         await self._driver.act(ev.Decided(time.time(), judged))
 

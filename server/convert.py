@@ -227,11 +227,13 @@ def _call(call: Call, session: Session, count: int) -> wire.Call:
         timeout=proposal.timeout if proposal else 0.0,
         sandbox=proposal.sandbox if proposal else "off",
         proposed_rules=_proposed_rules(session.proposer, session.machine.record, command) if waiting else [],
+        may_remember_exact=waiting and session.proposer.may_remember(session.machine.record, command, "exact"),
         status=call.status.value,
         reason=call.reason.value if call.reason else None,
         decided_by=call.decided_by or None,
         decision_reason=call.note or None,
         edited_from=shown.command if edited and shown else None,
+        related_rejection=call.related or None,
         started_at_ms=round(call.result.started_at * 1000) if call.result and call.result.started_at else None,
         result=_result(call, session),
     )

@@ -83,6 +83,9 @@ class Call(Wire):
     timeout: float = Field(description="Seconds it may run.")
     sandbox: str = Field(default="off", description="The sandbox it runs in.")
     proposed_rules: list[ProposedRule] = Field(default=[], description="Rules that a decision can remember.")
+    may_remember_exact: bool = Field(
+        default=True, description='Whether "exact" can be remembered: not what holds a secret or reaches outside.'
+    )
     unsaved_files: list[str] = Field(
         default=[], description="Files it touches that have unsaved changes in the editor."
     )

@@ -483,3 +483,49 @@ async def test_nothing_runs_that_could_not_be_written_down(story: Story, monkeyp
     assert session.resting
     assert "disk is full" in session.read_only
     assert not (story.workspace / "f").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "remember"), [("rm -rf build/ ~/", "exact"), ("touch f", "*"), ("touch f", "make")]
+)
+async def test_ap_34_what_is_not_offered_cannot_be_remembered(story: Story, command: str, remember: str) -> None:
+    session = await story.open(chat_body(None, [bash("c1", command)]), DONE)
+    await go(session)
+    with pytest.raises(StaleDecision, match="cannot be remembered"):
+        await session.decide([decision(waiting(session)[0], remember=remember)])
+    assert len(waiting(session)) == 1
+
+
+async def test_a_remembered_rule_runs_what_it_names_and_nothing_more(story: Story) -> None:
+    commands = ["touch a.txt", "touch b.txt", "touch ../c.txt"]
+    session = await story.open(*[chat_body(None, [bash(f"c{i}", c)]) for i, c in enumerate(commands)], DONE)
+    await go(session)
+    record, first = session.machine.record, waiting(session)[0]
+    (words,) = session.proposer.rules_to_remember(record, commands[0])
+    await decide(session, decision(first, remember=" ".join(words)))
+    assert [call.to_run.command for call in waiting(session)] == ["touch ../c.txt"]
+
+
+async def test_a_repository_that_makes_git_run_something_is_asked(story: Story) -> None:
+    inner = story.workspace / "inner"
+    inner.mkdir()
+    (story.workspace / ".git").mkdir()
+    (story.workspace / ".git" / "config").write_text('[filter "x"]\n\tclean = touch pwned\n')
+    story.workspace = inner
+    rules = [{"match": ["git", "status"], "decision": "allow"}]
+    session = await story.open(chat_body(None, [bash("c1", "git status")]), DONE, mode="rules", rules=rules)
+    await go(session)
+    assert len(waiting(session)) == 1
+
+
+async def test_ap_26_a_rejected_command_that_comes_back_is_marked_and_never_runs_by_itself(story: Story) -> None:
+    commands = ["./deploy.sh", "timeout 60 ./deploy.sh", "./deploy.sh"]
+    rules = [{"match": ["timeout"], "decision": "allow"}]
+    replies = [chat_body(None, [bash(f"c{i}", c)]) for i, c in enumerate(commands)]
+    session = await story.open(*replies, DONE, mode="rules", rules=rules)
+    await go(session)
+    for number in range(3):
+        (call,) = waiting(session)
+        assert call.related == ("" if number == 0 else "./deploy.sh")
+        await decide(session, decision(call, "reject"))
+    assert stop_of(session) == "max_rejections"

@@ -344,6 +344,8 @@ export interface Call {
   sandbox: string;
   /** Rules that a decision can remember. */
   proposedRules: ProposedRule[];
+  /** Whether "exact" can be remembered: not what holds a secret or reaches outside. */
+  mayRememberExact: boolean;
   /** Files it touches that have unsaved changes in the editor. */
   unsavedFiles: string[];
   /** Where the call stands. */

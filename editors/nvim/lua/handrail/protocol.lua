@@ -214,6 +214,7 @@
 ---@field timeout number Seconds it may run.
 ---@field sandbox string The sandbox it runs in.
 ---@field proposedRules handrail.ProposedRule[] Rules that a decision can remember.
+---@field mayRememberExact boolean Whether "exact" can be remembered: not what holds a secret or reaches outside.
 ---@field unsavedFiles string[] Files it touches that have unsaved changes in the editor.
 ---@field status handrail.CallStatus Where the call stands.
 ---@field reason? handrail.Reason Why it was not run, or not to its end.
