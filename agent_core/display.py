@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agent_core.characters import code_point, is_deceptive, look_alikes, needs_no_look
 from agent_core.masks import holds_mask
@@ -134,9 +134,14 @@ def _about_turn(analysis: Analysis, command: str, context: PolicyContext) -> Ite
     if rejected is not None:
         yield f"It is related to a command that you rejected in this turn: `{display_text(rejected)}`."
     if context.unsaved:
-        named = ", ".join(context.unsaved[:_MOST_NAMED])
-        more = f" and {len(context.unsaved) - _MOST_NAMED} more" if len(context.unsaved) > _MOST_NAMED else ""
-        yield f"These files have changes in the editor that are not saved: {named}{more}."
+        yield about_unsaved(context.unsaved)
+
+
+def about_unsaved(files: Sequence[str]) -> str:
+    """Return the warning about files with changes in the editor that are not saved."""
+    named = ", ".join(map(display_text, files[:_MOST_NAMED]))
+    more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+    return f"These files have changes in the editor that are not saved: {named}{more}."
 
 
 def _related(rejected: str, command: str, analysis: Analysis) -> bool:

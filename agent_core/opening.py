@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class Opener:
         self._key_names = [name for names in KEY_VARIABLES.values() for name in names if environ.get(name)]
         self.masker = Masker.from_sources(environ, provider_keys=self._key_names)
         self._provider = Provider(environ, mask=self.masker.mask)
+        self.unsaved: Callable[[str, str], tuple[str, ...]] = lambda cwd, command: ()
         self._distrusted: set[str] = set()
         self._bash = ""
 
@@ -144,6 +145,7 @@ class Opener:
             masker=masker or self.masker,
             can_ask=self._can_ask,
             trusted=lambda: self.trusted(cwd),
+            unsaved=lambda command: self.unsaved(cwd, command),
         )
 
     async def _model(self, settings: Settings, cwd: str) -> AnyModel:

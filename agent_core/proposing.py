@@ -46,7 +46,10 @@ class Proposer:
         masker: Masker,
         can_ask: bool,
         trusted: Callable[[], bool],
+        unsaved: Callable[[str], tuple[str, ...]] = lambda command: (),
     ) -> None:
+        """`unsaved` gives the files with unsaved changes in the editor that a command touches, as of now."""
+        self.unsaved = unsaved
         self.bash = bash
         self.policy = policy
         self.command_limits = CommandLimits(kept_bytes=settings.command.output_limit)
@@ -114,7 +117,7 @@ class Proposer:
 
     def warnings(self, record: Record, command: str) -> tuple[str, ...]:
         """Return what a person should know of a command."""
-        return warnings_for(command, self.context(record, command))
+        return warnings_for(command, replace(self.context(record, command), unsaved=self.unsaved(command)))
 
     def judge(self, record: Record, command: str) -> Verdict:
         """Return what the policy says about a command now."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from server import protocol as wire
+from server.documents import Documents
 from server.lifecycle import WireServer
 from server.wire import WireError
 
@@ -35,6 +36,8 @@ class HandrailServer(WireServer):
         super().__init__("handrail", version)
         self._log = log
         self.defaults: wire.Settings | None = None
+        self.documents = Documents(self)
+        self.documents.on_save = self._tell_who_waits
         self._registry: Registry | None = None
         self._importing: asyncio.Task[None] | None = None
 
@@ -53,6 +56,7 @@ class HandrailServer(WireServer):
 
             can_ask = self.client is not None and self.client.approvals
             self._registry = Registry(os.environ, can_ask=can_ask, defaults=settings_of(self.defaults))
+            self._registry.opener.unsaved = self.documents.unsaved
             if self._log is not None:
                 self._log.mask = self._registry.opener.masker.mask
         return self._registry
@@ -63,6 +67,12 @@ class HandrailServer(WireServer):
 
         session.on_update = lambda each: self.tell("handrail/session/didUpdate", convert.snapshot(each))
         session.on_piece = lambda each, piece: self.tell("handrail/session/didStream", convert.piece(each, piece))
+
+    def _tell_who_waits(self) -> None:
+        """Show the approvals again: what they say of unsaved files has changed."""
+        for session in self._registry.all() if self._registry is not None else ():
+            if session.state == "awaiting_approval":
+                session.on_update(session)
 
     async def on_stop(self) -> None:
         """Close all sessions; what is in flight is recorded as interrupted."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent_core.display import display_text
+from agent_core.display import about_unsaved, display_text
 from agent_core.errors import SettingsError, UsageError
 from agent_core.journal import EVENTS_VERSION, SessionSummary
 from agent_core.live import TAIL_BYTES, Piece
@@ -207,6 +207,7 @@ def _call(call: Call, session: Session, count: int) -> wire.Call:
     command = proposal.command if proposal else call.tool.arguments
     edited = shown is not None and proposal is not None and shown.command != proposal.command
     waiting = call.status is CallStatus.AWAITING_APPROVAL
+    unsaved = session.proposer.unsaved(command) if waiting else ()
     return wire.Call(
         call_id=call.key,
         tool_call_id=call.tool.id,
@@ -217,7 +218,7 @@ def _call(call: Call, session: Session, count: int) -> wire.Call:
         line_count=command.count("\n") + 1,
         character_count=len(command),
         long=command.count("\n") >= LONG_LINES or len(command) > LONG_CHARACTERS,
-        warnings=list(call.warnings),
+        warnings=[*call.warnings, *([about_unsaved(unsaved)] if unsaved else [])],
         cwd=uri_of(proposal.cwd if proposal else session.cwd),
         shell=proposal.shell if proposal else session.proposer.bash,
         added_environment=list(proposal.added_variables) if proposal else [],
@@ -228,6 +229,7 @@ def _call(call: Call, session: Session, count: int) -> wire.Call:
         sandbox=proposal.sandbox if proposal else "off",
         proposed_rules=_proposed_rules(session.proposer, session.machine.record, command) if waiting else [],
         may_remember_exact=waiting and session.proposer.may_remember(session.machine.record, command, "exact"),
+        unsaved_files=[uri_of(path) for path in unsaved],
         status=call.status.value,
         reason=call.reason.value if call.reason else None,
         decided_by=call.decided_by or None,
