@@ -27,7 +27,7 @@ class Guard:
         self.subreaper = False
         self._lifeline: int | None = None
         self._sessions: set[int] = set()
-        self._orphans: set[int] = set()
+        self._orphans: dict[int, int] = {}  # id to start time
 
     def stand_up(self, bash: str) -> None:
         """Make sure, before a command starts, that the supervisor lives; raise `OSError` if it cannot be started."""
@@ -44,20 +44,20 @@ class Guard:
         """Remember the process session of a command, by which its orphans are known."""
         self._sessions.add(session)
 
-    def note_orphans(self, pids: set[int]) -> None:
-        """Remember processes that were seen to come from a command."""
-        self._orphans |= pids
+    def note_orphans(self, started: dict[int, int]) -> None:
+        """Remember processes, as id to start time, that were seen to come from a command."""
+        self._orphans |= started
 
     def reap(self) -> None:
         """Take the exit of the commands' orphans that have ended."""
         for pid in sweep.children_of(os.getpid()) if self.subreaper else ():
             process = sweep.look(pid)
+            # The shells themselves are waited for by the code that started them.
             if process is None or not process.zombie or pid in self._sessions:
                 continue
-            if pid in self._orphans or process.session in self._sessions:
+            if self._orphans.get(pid) == process.started or process.session in self._sessions:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
-                self._orphans.discard(pid)
 
     def _supervised(self) -> bool:
         if self._lifeline is None:

@@ -2,9 +2,9 @@
 
 Invariants: nothing is signalled that does not belong to the command. To it belong the shell's process group, every
 process that bears the command's mark or is in the shell's process session, every child of this server that writes to
-the command's pipe, all their descendants, and whatever was
-seen to be one of these before. So a process escapes only if it clears its environment, leaves the session, closes its
-output and loses its parents, all before anyone looks; only the sandbox holds such a one.
+the command's pipe, all their descendants, and whatever was seen to be one of these before. So a process escapes only if
+it clears its environment, leaves the session, closes its output and loses its parents, all before anyone looks; only
+the sandbox holds such a one.
 
 Without a subreaper and `/proc` (macOS) the process group is all that is known.
 """
@@ -54,7 +54,7 @@ class CommandProcesses:
         still = [process.pid for process in known if process is not None and self._seen[process.pid] == process.started]
         found |= sweep.with_descendants(still)
         self._seen = {process.pid: process.started for process in found.values()}
-        GUARD.note_orphans(set(found) - {self._shell})
+        GUARD.note_orphans(self._seen)
         return found
 
     def names(self) -> list[str]:
@@ -64,9 +64,12 @@ class CommandProcesses:
 
     async def end(self, grace: float, shell_ended: Callable[[], bool]) -> None:
         """Ask all to end, wait up to `grace` seconds, then kill until nothing is left or a second has passed."""
-        others = self.alive(everywhere=True)
+        found = self.alive(everywhere=True)
+        members = {pid for pid, process in found.items() if process.group == self._shell}
+        if shell_ended() and not members and sweep.look(os.getpid()) is not None:
+            self._group_may_live = False
         self._signal_group(signal.SIGTERM)
-        sweep.send(set(others) - self._members(others), signal.SIGTERM)
+        sweep.send(set(found) - members, signal.SIGTERM)
         await self._until_gone(time.monotonic() + grace, shell_ended)
         deadline = time.monotonic() + _LONGEST_KILL_SECONDS
         while time.monotonic() < deadline:
@@ -89,9 +92,6 @@ class CommandProcesses:
         if process is None:
             return False
         return process.session == self._shell or sweep.carries(pid, self._mark) or sweep.writes_to(pid, self._pipe)
-
-    def _members(self, processes: dict[int, Process]) -> set[int]:
-        return {pid for pid, process in processes.items() if process.group == self._shell}
 
     def _group_lives(self) -> bool:
         self._signal_group(0)

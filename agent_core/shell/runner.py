@@ -147,7 +147,7 @@ def _why_unusable(proposal: Proposal, error: Exception) -> str:
     """Return the sentence for a command that the system would not start."""
     if "\0" not in proposal.cwd and not os.path.isdir(proposal.cwd):
         return (
-            f"The folder {proposal.cwd} is missing, so the command was not run. "
+            f"The folder {proposal.cwd} is missing or is no folder, so the command was not run. "
             "Make it again, or open a session in another folder."
         )
     if isinstance(error, UnicodeEncodeError):

@@ -15,6 +15,7 @@ import pytest
 
 from agent_core.shell import CommandLimits
 from agent_core.shell.guard import GUARD
+from agent_core.shell.processes import CommandProcesses
 from agent_core.types import Reason
 from tests.core.shell_support import Stopwatch, Workbench, living
 
@@ -263,3 +264,11 @@ async def test_a_hostile_workspace_does_not_reach_the_supervisor(bench: Workbenc
         subprocess.run, [sys.executable, "-I", "-c", code], cwd=tmp_path, env=environment, check=True
     )
     assert not (tmp_path / "caught").exists()
+
+
+async def test_a_group_whose_number_was_given_away_is_not_signalled(bench: Workbench) -> None:
+    await bench.run("true")
+    [stranger] = supervisors()
+    long_gone = CommandProcesses("no.such.mark.", os.getpgid(stranger))
+    await long_gone.end(0, lambda: True)
+    assert supervisors() == [stranger]
