@@ -69,7 +69,7 @@ class Policy:
         verdict = _allowed_or_asked(analysis, [remembered], context)
         if verdict.decision == "allow" or not analysis.understood:
             return verdict
-        return Verdict("ask", "mode ask", "in the mode `ask` everything that you have not remembered is asked")
+        return Verdict("ask", "mode ask", "nothing that you remembered allows it")
 
     def _tightened(self, decision: Literal["ask", "deny"], analysis: Analysis) -> Verdict | None:
         table = self._tightening[decision]

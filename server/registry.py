@@ -37,6 +37,13 @@ def config_file(environ: Mapping[str, str]) -> Path:
     return Path(environ.get(CONFIG_VARIABLE) or Path(platformdirs.user_config_dir("handrail")) / "config.toml")
 
 
+def layered_settings(environ: Mapping[str, str], client: Mapping[str, Any], session: Mapping[str, Any]) -> Settings:
+    """Return defaults, the user's file, the client's and a session's settings, each over the one before."""
+    path = config_file(environ)
+    base = build({}, "The defaults").over(read_toml(path), f"The settings file {path}")
+    return base.over(client, "The client's settings").over(session, "The session's settings")
+
+
 class Registry:
     """All sessions that are open here. `can_ask` says whether the client shows approvals."""
 
@@ -63,9 +70,7 @@ class Registry:
 
     def settings(self, changes: Mapping[str, Any]) -> Settings:
         """Return the settings of a new session: defaults, the user's file, the client's, and these over them."""
-        path = config_file(self._environ)
-        base = build({}, "The defaults").over(read_toml(path), f"The settings file {path}")
-        return base.over(self._defaults, "The client's settings").over(changes, "The session's settings")
+        return layered_settings(self._environ, self._defaults, changes)
 
     async def new(self, cwd: str, changes: Mapping[str, Any]) -> Session:
         """Open a new session in a folder."""

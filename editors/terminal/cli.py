@@ -40,7 +40,11 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("demo", help="watch a recorded model repair a small project; you decide each command")
     _add_sessions(commands)
     _add_export(commands)
-    commands.add_parser("settings", help="tell every setting, and where the settings file is")
+    settings = commands.add_parser("settings", help="tell every setting, and where the settings file is")
+    kind = settings.add_mutually_exclusive_group()
+    kind.add_argument("--show", action="store_true", help="print what a new session would have, secrets masked")
+    kind.add_argument("--schema", action="store_true", help="print the JSON Schema of the settings file")
+    _add_settings(settings)
     doctor = commands.add_parser("doctor", help="check what is needed, and say what to do")
     _add_settings(doctor)
     return parser

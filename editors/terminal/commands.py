@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from editors.terminal.demo import TAPE, TASK, copy_project, run_tests
 from editors.terminal.exits import Exit
 from editors.terminal.headless import OnAsk
+from editors.terminal.problems import Problem
 from editors.terminal.running import Task, has_terminal, run, server
 from editors.terminal.text import count, escape, folder, money
 from editors.terminal.view import command_lines
@@ -142,6 +143,25 @@ async def settings() -> Exit:
     for path in paths:
         print(f"{escape(path.name)}: {escape(path.value)}")
     print("\nThe settings file is TOML with these names; on the command line: --set name=value.")
+    return Exit.DONE
+
+
+async def settings_schema() -> Exit:
+    """Print the JSON Schema of the settings file."""
+    from server.settings_text import schema
+
+    print(schema())
+    return Exit.DONE
+
+
+async def settings_in_force(given: Settings) -> Exit:
+    """Print the settings that a new session would have, secrets masked."""
+    from server.settings_text import in_force
+
+    try:
+        print(in_force(os.environ, given))
+    except ValueError as refused:
+        raise Problem(escape(str(refused)), Exit.USAGE) from refused
     return Exit.DONE
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -29,6 +30,9 @@ def dispatch(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     try:
         return int(asyncio.run(_named(options)))
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.DONE)
     except (Problem, RequestFailed, ServerGone, ConnectionLost, OSError) as fault:
         problem = fault if isinstance(fault, Problem) else problem_of(fault)
         print(f"handrail: {problem}", file=sys.stderr)
@@ -51,6 +55,10 @@ def _named(options: argparse.Namespace) -> Coroutine[Any, Any, Exit]:
             return commands.sessions(None if options.cwd is None else options.cwd.resolve())
         case "export":
             return commands.export(options.session, options.format, options.output)
+        case "settings" if options.schema:
+            return commands.settings_schema()
+        case "settings" if options.show:
+            return commands.settings_in_force(_settings(options))
         case "settings":
             return commands.settings()
         case _:

@@ -160,8 +160,12 @@ class TerminalFace:
         )
 
     async def _remembered(self, call: Call) -> Decision | None:
-        choices = ["exact", *(rule.words for rule in call.proposed_rules)]
-        told = ["exactly this command, in this folder"]
+        exact = ["exact"] if call.may_remember_exact else []
+        choices = [*exact, *(rule.words for rule in call.proposed_rules)]
+        if not choices:
+            self.show([Line("    ", "this command cannot be remembered; decide it by itself", "warning")])
+            return None
+        told = ["exactly this command, in this folder"] if exact else []
         told += [escape(rule.words) + (f" ({escape(rule.why)})" if rule.why else "") for rule in call.proposed_rules]
         self.show([Line(f"    {number}  ", text, "quiet") for number, text in enumerate(told, 1)])
         hint = "a number runs it and remembers that for this session; Enter goes back"

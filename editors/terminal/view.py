@@ -102,8 +102,6 @@ def _warnings(call: Call) -> list[str]:
     warnings = [escape(warning) for warning in call.warnings]
     if call.unsaved_files:
         warnings.append("unsaved in an editor: " + escape(", ".join(call.unsaved_files)))
-    if call.related_rejection is not None:
-        warnings.append("like a command that was rejected in this turn")
     return warnings
 
 

@@ -239,3 +239,30 @@ def test_settings_are_told_with_their_meaning(stub: Stub, capsys: pytest.Capture
     assert all(f"{name}\n" in out for name in Settings.model_fields if name not in nested)
     assert "limits.max_steps\n    Steps in a turn.\n" in out
     assert "settings: /home/me/config.toml" in out
+
+
+def test_settings_in_force_are_shown_without_secrets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HANDRAIL_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").write_text('model = "openai/m"\n[model_options]\napi_key = "sk-Zx81hQpL0vN3kR7tYw2B"\n')
+    assert dispatch.dispatch(options("settings", "--show", "--set", "limits.maxSteps=5")) == Exit.DONE
+    shown = capsys.readouterr().out
+    assert json.loads(shown)["model"] == "openai/m"
+    assert json.loads(shown)["limits"]["max_steps"] == 5
+    assert "sk-Zx81hQpL0vN3kR7tYw2B" not in shown
+    (tmp_path / "config.toml").write_text('mdoel = "openai/m"\n')
+    assert dispatch.dispatch(options("settings", "--show")) == Exit.USAGE
+    assert "did you mean `model`?" in capsys.readouterr().err
+
+
+def test_the_schema_of_the_settings_file_is_a_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch.dispatch(options("settings", "--schema")) == Exit.DONE
+    assert json.loads(capsys.readouterr().out)["properties"]["mode"]["default"] == "ask"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    code = "import sys; from editors.terminal.cli import main; sys.exit(main(['settings', '--schema']))"
+    program = f'{sys.executable} -P -c "{code}" | true; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -82,7 +82,6 @@ def test_a_person_sees_all_that_matters_before_deciding() -> None:
         warnings=["outside the workspace: \x1b[1m~"],
         added_environment=["CI"],
         unsaved_files=["a.py"],
-        related_rejection="c0",
         analysis=Analysis(understood=True, writes=["x"]),
     )
     text = shown(detail_lines(asked))
@@ -96,7 +95,6 @@ def test_a_person_sees_all_that_matters_before_deciding() -> None:
         "31 lines, 240 characters",
         "! outside the workspace: <U+001B>[1m~",
         "! unsaved in an editor: a.py",
-        "! like a command that was rejected in this turn",
     ):
         assert part in text
 
