@@ -52,7 +52,11 @@ class Proposer:
         self.unsaved = unsaved
         self.bash = bash
         self.policy = policy
-        self.command_limits = CommandLimits(kept_bytes=settings.command.output_limit)
+        self.command_limits = CommandLimits(
+            kept_bytes=settings.command.output_limit,
+            memory_bytes=settings.command.memory_limit,
+            processes=settings.command.process_limit,
+        )
         self._cwd = cwd
         self._settings = settings
         self._masker = masker

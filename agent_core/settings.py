@@ -73,6 +73,8 @@ class CommandSettings(Strict):
 
     timeout: float = Field(default=120.0, gt=0, description="Seconds a command may run.")
     output_limit: int = Field(default=16_000, ge=200, description="Bytes of output that the model is shown.")
+    memory_limit: int | None = Field(default=None, gt=0, description="Bytes of memory that a command may use (Linux).")
+    process_limit: int | None = Field(default=None, gt=0, description="Processes that a command may have (Linux).")
     env: dict[str, str] = Field(default={}, description="Variables added to a command's environment.")
     inherit: list[str] = Field(default=[], description="More names of variables passed on to commands.")
 
@@ -118,8 +120,8 @@ class Settings(Strict):
     replay: str | None = Field(default=None, description="A tape (file) that replaces the live model.")
     strict_replay: bool = Field(default=False, description="Whether a tape is left where a request differs at all.")
     record: str | None = Field(default=None, description="A file that the model's replies are recorded to.")
-    sandbox: Literal["off", "read-only", "workspace"] = Field(
-        default="off", description="What commands may touch; without the means, commands are refused."
+    sandbox: Literal["off", "read-only", "read-only+network", "workspace", "workspace+network"] = Field(
+        default="off", description="What commands may touch, by bubblewrap; where it cannot be had, they are refused."
     )
 
     def over(self, changes: Mapping[str, Any], source: str) -> Settings:

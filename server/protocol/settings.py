@@ -51,6 +51,8 @@ class CommandSettings(StrictParams):
 
     timeout: float | None = Field(default=None, gt=0, description="Seconds a command may run.")
     output_limit: int | None = Field(default=None, gt=0, description="Bytes of output that the model is shown.")
+    memory_limit: int | None = Field(default=None, gt=0, description="Bytes of memory a command may use (Linux).")
+    process_limit: int | None = Field(default=None, gt=0, description="Processes a command may have (Linux).")
     env: dict[str, str] | None = Field(default=None, description="Variables added to a command's environment.")
     inherit: list[str] | None = Field(default=None, description="More names of variables passed on to commands.")
 
@@ -114,7 +116,7 @@ class Settings(StrictParams):
         default=None, description="Whether a tape is left where a request differs at all."
     )
     record: str | None = Field(default=None, description="A file that the model's replies are recorded to.")
-    sandbox: Literal["off", "read-only", "workspace"] | None = Field(
+    sandbox: Literal["off", "read-only", "read-only+network", "workspace", "workspace+network"] | None = Field(
         default=None, description="What commands may touch. If the sandbox cannot be had, commands are refused."
     )
 

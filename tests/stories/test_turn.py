@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sys
 from typing import Any
 
 import pytest
@@ -529,3 +530,48 @@ async def test_ap_26_a_rejected_command_that_comes_back_is_marked_and_never_runs
         assert call.related == ("" if number == 0 else "./deploy.sh")
         await decide(session, decision(call, "reject"))
     assert stop_of(session) == "max_rejections"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits of memory and processes need Linux")
+@pytest.mark.parametrize(
+    ("limits", "command", "reason"),
+    [
+        (
+            {"memory_limit": 50_000_000},
+            "python3 -c 'x = bytearray(400_000_000); import time; time.sleep(9)'",
+            "memory_limit",
+        ),
+        ({"process_limit": 5}, "for i in 1 2 3 4 5 6 7 8 9; do sleep 9 & done; wait", "process_limit"),
+    ],
+)
+async def test_each_limit_of_a_command_ends_as_a_status_of_its_own(
+    story: Story, limits: dict[str, int], command: str, reason: str
+) -> None:
+    session = await story.open(chat_body(None, [bash("c1", command)]), DONE, command=limits)
+    await go(session)
+    await approve_all(session)
+    call = session.machine.record.steps[0].calls[0]
+    assert (call.status, call.reason) == (CallStatus.FAILED, reason)
+    assert "stopped" in results(story)[0][1]
+
+
+async def test_a_longer_time_that_the_model_asks_for_is_shown(story: Story) -> None:
+    session = await story.open(chat_body(None, [bash("c1", "true", timeout=900)]), DONE)
+    await go(session)
+    (call,) = waiting(session)
+    assert call.to_run.timeout == 900
+    assert any("900 s" in warning for warning in call.warnings)
+
+
+async def test_a_sandbox_that_cannot_be_had_refuses_the_command(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unavailable() -> str:
+        return "bubblewrap is not installed; install it, or set `sandbox` to off."
+
+    monkeypatch.setattr("agent_core.shell.runner.BUBBLEWRAP.unavailable", unavailable)
+    session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE, sandbox="workspace")
+    await go(session)
+    await approve_all(session)
+    call = session.machine.record.steps[0].calls[0]
+    assert call.reason is Reason.SANDBOX_UNAVAILABLE
+    assert "bubblewrap is not installed" in results(story)[0][1]
+    assert not (story.workspace / "f").exists()

@@ -168,6 +168,10 @@ export interface CommandSettings {
   timeout?: number;
   /** Bytes of output that the model is shown. */
   outputLimit?: number;
+  /** Bytes of memory a command may use (Linux). */
+  memoryLimit?: number;
+  /** Processes a command may have (Linux). */
+  processLimit?: number;
   /** Variables added to a command's environment. */
   env?: Record<string, string>;
   /** More names of variables passed on to commands. */
@@ -235,7 +239,7 @@ export interface Settings {
   /** A file that the model's replies are recorded to. */
   record?: string;
   /** What commands may touch. If the sandbox cannot be had, commands are refused. */
-  sandbox?: "off" | "read-only" | "workspace";
+  sandbox?: "off" | "read-only" | "read-only+network" | "workspace" | "workspace+network";
 }
 
 /** What the policy says about a command. */

@@ -118,6 +118,8 @@
 ---@class handrail.CommandSettings
 ---@field timeout? number Seconds a command may run.
 ---@field outputLimit? integer Bytes of output that the model is shown.
+---@field memoryLimit? integer Bytes of memory a command may use (Linux).
+---@field processLimit? integer Processes a command may have (Linux).
 ---@field env? table<string, string> Variables added to a command's environment.
 ---@field inherit? string[] More names of variables passed on to commands.
 
@@ -153,7 +155,7 @@
 ---@field replay? string A tape (file) that replaces the live model.
 ---@field strictReplay? boolean Whether a tape is left where a request differs at all.
 ---@field record? string A file that the model's replies are recorded to.
----@field sandbox? "off"|"read-only"|"workspace" What commands may touch. If the sandbox cannot be had, commands are refused.
+---@field sandbox? "off"|"read-only"|"read-only+network"|"workspace"|"workspace+network" What commands may touch. If the sandbox cannot be had, commands are refused.
 
 --- What the policy says about a command.
 ---@class handrail.Verdict
