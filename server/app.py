@@ -18,6 +18,8 @@ from lsprotocol import types
 from server import protocol as wire
 from server.documents import Documents
 from server.lifecycle import WireServer
+from server.progress import Progresses
+from server.tracing import ClientLog
 from server.wire import WireError
 
 if TYPE_CHECKING:
@@ -36,8 +38,10 @@ class HandrailServer(WireServer):
         super().__init__("handrail", version)
         self._log = log
         self.defaults: wire.Settings | None = None
+        self.progresses = Progresses(self)
         self.documents = Documents(self)
         self.documents.on_save = self._tell_who_waits
+        self._client_log: ClientLog | None = None
         self._registry: Registry | None = None
         self._importing: asyncio.Task[None] | None = None
 
@@ -57,16 +61,30 @@ class HandrailServer(WireServer):
             can_ask = self.client is not None and self.client.approvals
             self._registry = Registry(os.environ, can_ask=can_ask, defaults=settings_of(self.defaults))
             self._registry.opener.unsaved = self.documents.unsaved
-            if self._log is not None:
-                self._log.mask = self._registry.opener.masker.mask
+            mask = self._registry.opener.masker.mask
+            for log in (self._log, self._client_log):
+                if log is not None:
+                    log.mask = mask
         return self._registry
 
     def watch(self, session: Session) -> None:
         """Tell the client of every change of a session; harmless when repeated."""
         from server import convert
 
-        session.on_update = lambda each: self.tell("handrail/session/didUpdate", convert.snapshot(each))
+        def update(each: Session) -> None:
+            self.tell("handrail/session/didUpdate", convert.snapshot(each))
+            self.progresses.update(each)
+
+        session.on_update = update
         session.on_piece = lambda each, piece: self.tell("handrail/session/didStream", convert.piece(each, piece))
+
+    def log_to_client(self, trace: types.TraceValue) -> None:
+        """Send the log to the client, as much as this trace level asks for."""
+        if self._client_log is None:
+            self._client_log = ClientLog(self.window_log_message)
+            if self._registry is not None:
+                self._client_log.mask = self._registry.opener.masker.mask
+        self._client_log.set_trace(trace)
 
     def _tell_who_waits(self) -> None:
         """Show the approvals again: what they say of unsaved files has changed."""
@@ -76,6 +94,9 @@ class HandrailServer(WireServer):
 
     async def on_stop(self) -> None:
         """Close all sessions; what is in flight is recorded as interrupted."""
+        self.progresses.close()
+        if self._client_log is not None:
+            self._client_log.close()
         if self._registry is not None:
             await self._registry.close()
 
@@ -92,10 +113,16 @@ def create(version: str, log: StderrHandler | None = None) -> HandrailServer:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         server.defaults = _defaults(params.initialization_options)
+        server.protocol.trace = params.trace or types.TraceValue.Off  # pygls takes it from $/setTrace only
 
     @server.feature(types.INITIALIZED)
     def initialized(_: types.InitializedParams) -> None:
         server.import_core()
+        server.log_to_client(server.protocol.trace)
+
+    @server.feature(types.SET_TRACE)
+    def set_trace(params: types.SetTraceParams) -> None:
+        server.log_to_client(params.value)
 
     for name, method in wire.METHODS.items():
         if method.direction == "client_to_server":

@@ -50,5 +50,6 @@ class StderrHandler(logging.Handler):
 def log_to_stderr(level: int = logging.INFO, mask: Callable[[str], str] = str) -> StderrHandler:
     """Make standard error the one place where logs go; return the handler, whose `mask` can be set later."""
     handler = StderrHandler(mask)
+    handler.setLevel(level)  # loggers may let more pass for the client's own log
     logging.basicConfig(level=level, handlers=[handler], force=True)
     return handler
