@@ -12,7 +12,8 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from agent_core.journal import SessionSummary
-from agent_core.record import Call, Record, Step
+from agent_core.record import Record
+from agent_core.steps import Call, Step
 from agent_core.types import AssistantTurn, Observation, UserMessage
 
 TRAJECTORY = "mini-swe-agent-1.1"

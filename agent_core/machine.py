@@ -2,7 +2,7 @@
 
 Invariants: `TRANSITIONS` is the whole control flow; `feed` is the only door; an illegal event raises and changes
 nothing; the machine is pure and synchronous and holds at most one effect in flight; the same events give the same
-session. What an event does to the data is in `record.py`, what an event is in `events.py`.
+session. What an event is stands in `events.py`, what it does to the data in `record.py`, when it fits in `checks.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from agent_core import events as ev
+from agent_core.checks import check
 from agent_core.errors import IllegalEvent
 from agent_core.record import Record
 from agent_core.types import CallStatus
@@ -166,7 +167,7 @@ class StepMachine:
         rows = _ROWS.get((self.state, type(event)))
         if rows is None:
             raise IllegalEvent(f"{type(event).__name__} is not possible while the session is {self.state.value}.")
-        self.record.check(event)
+        check(self.record, event)
         if not self.state.resting:
             self.record.turn.seconds += max(0.0, event.at - self.record.last_at)
         self.record.apply(event)

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent_core.record import Call, Step
 from agent_core.rendering import Output, Templates
+from agent_core.steps import Call, Step
 from agent_core.types import CallStatus, CommandResult, Observation, Reason, UserMessage
 
 WHY_NOT_RUN: Mapping[Reason, str] = {

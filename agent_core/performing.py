@@ -19,12 +19,12 @@ from agent_core.machine import State, StepMachine
 from agent_core.model import AnyModel, Retry
 from agent_core.observing import corrections, observe, report
 from agent_core.proposing import Proposer
-from agent_core.record import Call
 from agent_core.redaction import Masker, MaskingStream
 from agent_core.rendering import Templates, load, progress_values, session_values
 from agent_core.sending import compacted_budget, history_to_send
 from agent_core.settings import Settings
 from agent_core.shell import Command, Shell
+from agent_core.steps import Call
 from agent_core.types import CommandResult, FailureKind, ModelReply, Reason, Usage
 
 SUBMIT_MARKER = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

@@ -21,10 +21,11 @@ from agent_core.parsing import Actions, EndOfTurn, FormatError, parse
 from agent_core.policy import Policy, may_remember, proposed_rules
 from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import rule_run_environment
-from agent_core.record import Call, Record
+from agent_core.record import Record
 from agent_core.redaction import Masker
 from agent_core.settings import Settings
 from agent_core.shell import CommandLimits, base_environment
+from agent_core.steps import Call
 from agent_core.types import Action, CallFault, CallStatus, ModelReply, Proposal, Reason, Verdict
 
 _GIT_CONFIG_BYTES = 64 * 1024

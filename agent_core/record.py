@@ -1,98 +1,30 @@
 """What the step machine remembers of a session: the conversation, the steps with their calls, the ledger, the counters.
 
-Invariants: only `machine.py` changes a record, through `apply`; `check` raises without a change for an event that does
-not fit, so that `apply` cannot fail halfway. Each call's status moves towards one terminal status and then stays.
+Invariants: only `machine.py` changes a record, through `apply`, with an event that `checks.py` found to fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core import events as ev
-from agent_core.errors import BrokenInvariant, IllegalEvent, StaleDecision
+from agent_core.errors import BrokenInvariant
+from agent_core.steps import Call, Step, Turn
 from agent_core.types import (
-    UNFINISHED,
     AssistantTurn,
     CallStatus,
-    CommandResult,
     Decision,
     FailureKind,
     Limits,
     Message,
-    ModelReply,
-    Observation,
     Proposal,
     Reason,
     StopReason,
     ToolCall,
     Usage,
-    Verdict,
 )
-
-
-@dataclass(slots=True)
-class Call:
-    """One tool call of a step. `proposal` is what would run (None if malformed), `shown` what the model asked for."""
-
-    key: str
-    tool: ToolCall
-    status: CallStatus
-    proposal: Proposal | None = None
-    shown: Proposal | None = None
-    verdict: Verdict | None = None
-    warnings: tuple[str, ...] = ()
-    related: str = ""  # a command like it that the person rejected in this turn
-    reason: Reason | None = None
-    note: str = ""  # the person's reason, or what was wrong with the call
-    decided_by: str = ""
-    decided_at: float = 0.0
-    result: CommandResult | None = None
-
-    @property
-    def to_run(self) -> Proposal:
-        """What is run if the call is; a malformed call has nothing to run."""
-        if self.proposal is None:
-            raise BrokenInvariant(f"Call {self.key} is malformed and has no command to run.")
-        return self.proposal
-
-    def end(self, status: CallStatus, reason: Reason | None, note: str = "") -> None:
-        """Move to a terminal status; a call that is over stays as it is."""
-        if not self.status.terminal:
-            self.status, self.reason = status, reason
-            self.note = note or self.note
-
-
-@dataclass(slots=True)
-class Step:
-    """One model query with its calls, or one command of the person's own (`by_person`)."""
-
-    index: int
-    started_at: float
-    by_person: bool = False
-    prompts: list[str] = field(default_factory=list)
-    reply: ModelReply | None = None
-    error: str = ""  # what was wrong with the reply
-    failure: tuple[FailureKind, str] | None = None
-    calls: list[Call] = field(default_factory=list)
-    observations: tuple[Observation, ...] = ()
-    stop: StopReason | None = None
-    submission: str = ""
-
-
-@dataclass(slots=True)
-class Turn:
-    """From a prompt to a stop reason: how much of its limits is used up, and the counters of things in a row."""
-
-    steps: int = 0
-    steps_wanted: int | None = None  # by the newest request; None: until the turn ends
-    seconds: float = 0.0  # of work, not of waiting for a person
-    usage: Usage = field(default_factory=Usage)
-    format_errors: int = 0
-    rejections: int = 0
-    repeats: int = 0
-    last_run: tuple[str, int | None, str] | None = None
 
 
 @dataclass(slots=True)
@@ -110,9 +42,7 @@ class Record:
     stop: StopReason | None = None
     usage: Usage = field(default_factory=Usage)
     replies: int = 0
-    remembered: list[tuple[str, Proposal]] = field(
-        default_factory=list
-    )  # ("exact" or a rule's words, what was approved)
+    remembered: list[tuple[str, Proposal]] = field(default_factory=list)  # "exact" or a rule's words, and for what
     queue: dict[str, ev.Queued] = field(default_factory=dict)  # by prompt id, oldest first
     revision: int = 0
     last_at: float = 0.0
@@ -151,52 +81,6 @@ class Record:
     def key(self, position: int) -> str:
         """Return the key of the current step's call at this position, counted from 1."""
         return f"{len(self.steps)}.{position}"
-
-    # --- does an event fit? ----------------------------------------------------------------------------------------
-
-    def check(self, event: ev.Event) -> None:
-        """Raise `UsageError` if the event does not fit what is known; change nothing."""
-        match event:
-            case ev.StepRequested(message=None) if self.stop not in UNFINISHED:
-                raise IllegalEvent("There is no unfinished turn to go on with: give a prompt.")
-            case ev.ModelReplied(proposed=proposed):
-                _expect([each.proposal.key for each in proposed], [self.key(i + 1) for i in range(len(proposed))])
-            case ev.Decided(decisions=decisions):
-                self.check_decisions(decisions)
-            case ev.Rejudged(verdicts=verdicts):
-                _subset((key for key, _ in verdicts), (call.key for call in self.calls))
-            case ev.Expired(keys=keys):
-                _subset(keys, (call.key for call in self.with_status(CallStatus.AWAITING_APPROVAL)))
-            case ev.Unqueued(prompt_id=prompt_id) if prompt_id not in self.queue:
-                raise IllegalEvent("The prompt is not queued any more: it was delivered or withdrawn.")
-            case ev.CommandFinished(key=key):
-                _expect([key], [call.key for call in self.with_status(CallStatus.RUNNING)])
-            case ev.Observed(observations=observations):
-                told = [] if self.steps[-1].by_person else [call.key for call in self.calls]
-                _expect([each.call_key for each in observations], told)
-
-    def check_decisions(self, decisions: Iterable[Decision]) -> None:
-        """Raise `StaleDecision` unless each decision is about a waiting call, as it was shown, and only once."""
-        seen: set[str] = set()
-        for decision in decisions:
-            call = self.find(decision.key)
-            if call is None or call.shown is None:
-                raise StaleDecision(f"There is no call {decision.key!r} to decide; nothing was decided.")
-            if call.status is not CallStatus.AWAITING_APPROVAL or decision.key in seen:
-                status = "decided twice in this request" if decision.key in seen else call.status.value
-                raise StaleDecision(f"Call {decision.key} is not waiting for a decision: it is {status}.")
-            if decision.digest != call.shown.digest:
-                raise StaleDecision(
-                    f"The decision about call {decision.key} is for another text than the one that waits "
-                    f"(it names digest {decision.digest[:12]}…); look at it again.",
-                )
-            if (decision.decision == "approve_edited") != (decision.edited is not None):
-                raise StaleDecision(f"An edited approval of call {decision.key} needs the new command, others none.")
-            if decision.edited_verdict is not None and decision.edited_verdict.decision == "deny":
-                raise StaleDecision(
-                    f"The edited command of call {decision.key} is denied: {decision.edited_verdict.why}"
-                )
-            seen.add(decision.key)
 
     # --- what an event changes -------------------------------------------------------------------------------------
 
@@ -386,18 +270,6 @@ class Record:
 
 def _at_least(value: float | None, limit: float | None) -> bool:
     return value is not None and limit is not None and value >= limit
-
-
-def _expect(found: list[str], wanted: list[str]) -> None:
-    if found != wanted:
-        raise IllegalEvent(f"The event is about the calls {found}, the step has {wanted}.")
-
-
-def _subset(found: Iterable[str], allowed: Iterable[str]) -> None:
-    if unknown := set(found) - set(allowed):
-        raise IllegalEvent(
-            f"The event is about calls that the step does not have or that do not wait: {sorted(unknown)}."
-        )
 
 
 def _proposed(each: ev.ProposedCall, at: float) -> Call:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_core import events as ev
+from agent_core.checks import check_decisions
 from agent_core.driver import Driver
 from agent_core.errors import HandrailError, IllegalEvent, StaleDecision, UsageError
 from agent_core.instructions import Instructions, read_instructions
@@ -22,13 +23,14 @@ from agent_core.machine import State, StepMachine
 from agent_core.model import AnyModel
 from agent_core.parsing import command_error
 from agent_core.performing import Performer
+from agent_core.prompt_context import ContextItem, told_context
 from agent_core.proposing import Proposer
-from agent_core.record import Call
 from agent_core.redaction import Masker
 from agent_core.rendering import load
 from agent_core.sending import compacted_budget
 from agent_core.settings import Settings
 from agent_core.shell import Command, Shell
+from agent_core.steps import Call
 from agent_core.stored_settings import to_stored
 from agent_core.types import CallStatus, Decision, UserMessage
 
@@ -197,13 +199,14 @@ class Session:
 
     # --- what can be asked of it -----------------------------------------------------------------------------------
 
-    async def step(self, prompt: str | None, max_steps: int | None) -> None:
-        """Start steps: of a new turn with a prompt, else of the unfinished one."""
+    async def step(self, prompt: str | None, max_steps: int | None, context: Sequence[ContextItem] = ()) -> None:
+        """Start steps: of a new turn with a prompt and what the editor gives with it, else of the unfinished one."""
         mask, templates = self._performer.masker.mask, self._performer.templates
         values = self._performer.values(self.machine)
         message = None
         if prompt is not None:
-            message = UserMessage(mask(templates.task.render(values, task=prompt)))
+            told = (templates.task.render(values, task=prompt), told_context(context, self.cwd))
+            message = UserMessage(mask("\n\n".join(filter(None, told))))
             first_line = mask(prompt).strip().split("\n", 1)[0]
             title = self._summary.title or first_line[:_TITLE_CHARACTERS]
             self._summary = replace(self._summary, title=title)
@@ -219,7 +222,7 @@ class Session:
     async def decide(self, decisions: Sequence[Decision]) -> None:
         """Take a person's decisions, all or none; edited proposals are judged first."""
         record = self.machine.record
-        record.check_decisions(decisions)
+        check_decisions(record, decisions)
         for each in decisions:
             text = (each.edited or record.known(each.key).to_run).command
             if each.remember and not self.proposer.may_remember(record, text, each.remember):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,10 +21,12 @@ from agent_core.live import TAIL_BYTES, Piece
 from agent_core.machine import State
 from agent_core.observing import not_run
 from agent_core.policy import describe_rule
+from agent_core.prompt_context import ContextItem
 from agent_core.proposing import Proposer
-from agent_core.record import Call, Record, Step
+from agent_core.record import Record
 from agent_core.session import Session
 from agent_core.shell_syntax import analyse
+from agent_core.steps import Call, Step
 from agent_core.types import CallStatus, CommandResult, Usage
 from server import protocol as wire
 
@@ -63,6 +65,20 @@ def settings_of(settings: wire.Settings | None) -> dict[str, Any]:
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     named = {name: _given(value) if isinstance(value, dict) else value for name, value in values.items()}
     return {name: value for name, value in named.items() if value is not None}
+
+
+def context_items(items: Sequence[wire.ContextItem] | None) -> list[ContextItem]:
+    """Return what the editor gives with a prompt; a URI that is no file's is told as it is."""
+    return [
+        ContextItem(each.kind, _place_of(each.uri), each.first_line, each.last_line, each.text) for each in items or ()
+    ]
+
+
+def _place_of(uri: str | None) -> str:
+    try:
+        return path_of(uri) if uri else ""
+    except UsageError:
+        return uri or ""
 
 
 def snapshot(session: Session) -> wire.Snapshot:

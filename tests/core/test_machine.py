@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agent_core import events as ev
 from agent_core.errors import IllegalEvent, StaleDecision, UsageError
 from agent_core.machine import TRANSITIONS, State, StepMachine, as_mermaid
-from agent_core.record import Call
+from agent_core.steps import Call
 from agent_core.types import (
     UNFINISHED,
     AssistantTurn,

@@ -16,9 +16,9 @@ from agent_core.dialects import dialect_for
 from agent_core.journal import Journal, SessionSummary
 from agent_core.model import Model
 from agent_core.opening import Opener
-from agent_core.record import Call
 from agent_core.session import Session
 from agent_core.settings import Settings, build
+from agent_core.steps import Call
 from agent_core.types import CallStatus, Decision
 from tests.stories.scripted import Script
 
