@@ -83,7 +83,7 @@ async def load(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
 async def step(registry: Registry, params: wire.StepParams) -> wire.Snapshot:
     """Start steps."""
     session = registry.get(params.session_id)
-    await session.step(params.prompt, params.max_steps)
+    await session.step(params.prompt, params.max_steps, convert.context_items(params.context))
     return convert.snapshot(session)
 
 

@@ -310,3 +310,30 @@ async def test_a_tape_that_ends_says_so(desk: Desk) -> None:
     ended = await desk.step(await desk.new(), "Go.")
     assert ended["stopReason"] == "model_error"
     assert ended["error"]["kind"] == "tape"
+
+
+async def test_what_the_editor_gives_with_a_prompt_is_told_to_the_model_and_not_shown_as_said(desk: Desk) -> None:
+    session = await desk.new(DONE)
+    params = {
+        "sessionId": session["sessionId"],
+        "prompt": "Repair it.",
+        "context": [
+            {"kind": "selection", "uri": f"{desk.cwd}/a.py", "firstLine": 2, "lastLine": 3, "text": "x = 1"},
+            {"kind": "file", "uri": "untitled:One"},
+        ],
+    }
+    await desk.rest(await desk.client.ask("handrail/session/step", params))
+    export = {"sessionId": session["sessionId"], "format": "mini-swe-agent-1.1"}
+    text = (await desk.client.ask("handrail/session/export", export))["text"]
+    assert "Selected in a.py, lines 2 to 3:" in text
+    assert "Open in untitled:One." in text
+    page = await desk.client.ask("handrail/session/transcript", {"sessionId": session["sessionId"]})
+    assert page["steps"][0]["said"] == [{"origin": "prompt", "text": "Repair it."}]
+
+
+async def test_malformed_context_is_refused_by_name(desk: Desk) -> None:
+    session = await desk.new(DONE)
+    params = {"sessionId": session["sessionId"], "prompt": "Go.", "context": [{"kind": "clipboard"}]}
+    error = await desk.client.fail("handrail/session/step", params)
+    assert error["code"] == -32602
+    assert "context.0.kind" in error["message"]
