@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent_core import events as ev
 from agent_core.dialects import Delta
@@ -23,7 +24,7 @@ from agent_core.redaction import Masker, MaskingStream
 from agent_core.rendering import Templates, load, progress_values, session_values
 from agent_core.sending import compacted_budget, history_to_send
 from agent_core.settings import Settings
-from agent_core.shell import Command, Shell
+from agent_core.shell import Changes, Command, Shell
 from agent_core.steps import Call
 from agent_core.types import CommandResult, FailureKind, ModelReply, Reason, Usage
 
@@ -54,6 +55,7 @@ class Performer:
         self.templates: Templates = load(settings.templates)
         self.on_retry: Callable[[], None] = lambda: None
         self.command: Command | None = None  # the running one
+        self._changes = Changes(cwd)
         self._query: asyncio.Task[ModelReply] | None = None
         self._streams: dict[str, MaskingStream] = {}
 
@@ -131,6 +133,7 @@ class Performer:
         self.on_retry()
 
     async def _run(self, call: Call, machine: StepMachine) -> ev.Event:
+        await self._changes.begin()
         verdict = self.proposer.last_word(machine.record, call)
         if verdict is not None and machine.state is State.EXECUTING:
             return ev.Rejudged(time.time(), ((call.key, verdict),))
@@ -149,6 +152,7 @@ class Performer:
             result = await self.command.wait()
         finally:
             self.command = None
+        result = replace(result, changed_files=await self._changes.since(result.started_at))
         return ev.CommandFinished(time.time(), call.key, result, self._submission(result))
 
     def _submission(self, result: CommandResult) -> str | None:

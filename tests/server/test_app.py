@@ -337,3 +337,13 @@ async def test_malformed_context_is_refused_by_name(desk: Desk) -> None:
     error = await desk.client.fail("handrail/session/step", params)
     assert error["code"] == -32602
     assert "context.0.kind" in error["message"]
+
+
+async def test_files_that_a_command_changed_are_listed_with_its_result(desk: Desk) -> None:
+    (desk.workspace / "a").write_text("one")
+    (desk.workspace / "b").write_text("one")
+    ended = await desk.decide(await desk.waiting("echo two > a; rm b; mkdir d; echo 'x' > 'd/new file'", "true"))
+    page = await desk.client.ask("handrail/session/transcript", {"sessionId": ended["sessionId"]})
+    changed, nothing = [call["result"].get("changedFiles", []) for call in page["steps"][0]["calls"]]
+    assert changed == [f"{desk.cwd}/a", f"{desk.cwd}/b", f"{desk.cwd}/d/new%20file"]
+    assert nothing == []
