@@ -278,15 +278,20 @@ class Session:
         await self.judge_again()
 
     async def judge_again(self) -> None:
-        """Judge again what has not started; it may refuse a call or ask for it, never start one."""
+        """Judge again what has not started; it may refuse a call or ask for it, never start one.
+
+        A judgement that is as before leaves no trace, so that loading a session again adds nothing to it.
+        """
         if self.state is not State.AWAITING_APPROVAL:
             return
         record = self.machine.record
-        verdicts = tuple(
-            (call.key, self.proposer.judge(record, call.to_run.command))
+        verdicts = [
+            (call, self.proposer.judge(record, call.to_run.command))
             for call in record.with_status(CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED)
-        )
-        await self._driver.act(ev.Rejudged(time.time(), verdicts))
+        ]
+        changed = tuple((call.key, verdict) for call, verdict in verdicts if verdict != call.verdict)
+        if changed:
+            await self._driver.act(ev.Rejudged(time.time(), changed))
 
     async def queue(self, prompt: str) -> None:
         """Keep a prompt for the next query of the running turn."""
