@@ -1,7 +1,8 @@
 """Writes what follows from the definition of the wire: `python -P -m server.schema [--check]`.
 
-Invariants: everything is generated from `METHODS`, the models and `SAMPLES` alone, so that no client can disagree with
-the server. `--check` changes nothing and fails if a file differs.
+Invariants: everything is generated from `METHODS`, the models and `SAMPLES` alone, and the README's table of settings
+from the core's, so that no client and no page can disagree with the server. `--check` changes nothing and fails if a
+file differs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from server.schema.samples import SAMPLES
+from server.schema.settings_table import with_settings
 from server.schema.shapes import shapes, vocabularies
 from server.schema.targets import json_schema, lua, page, pretty, typescript
 
@@ -39,6 +41,9 @@ def generated() -> dict[Path, str]:
         ROOT / "editors/vscode/src/protocol.ts": typescript(known, told),
         ROOT / "editors/nvim/lua/handrail/protocol.lua": lua(known, told),
     }
+    readme = ROOT / "README.md"
+    if readme.exists():
+        files[readme] = with_settings(readme.read_text("utf-8"))
     return files | {GOLDEN / name: text for name, text in golden().items()}
 
 
