@@ -1,0 +1,265 @@
+"""A real VS Code with the packaged extension, driven through a headless Chromium.
+
+Invariants: folders, settings, state and ports are the run's own; whatever happens, no process is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import FrameLocator, Locator, Page, expect, sync_playwright
+
+from tests.core.replies import bash, chat_body
+from tests.editors import vscode_install
+
+SERVER = [sys.executable, "-P", "-m", "server"]
+PATIENCE = 20_000  # ms
+_ROOT = Path(__file__).parents[2]
+_CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+_CHROMIUM += ["--disable-component-update", "--disable-sync"]
+_USER = {
+    "workbench.startupEditor": "none",
+    "chat.disableAIFeatures": True,
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "extensions.autoUpdate": False,
+    "extensions.autoCheckUpdates": False,
+    "update.mode": "none",
+    "telemetry.telemetryLevel": "off",
+    "workbench.enableExperiments": False,
+    "git.enabled": False,
+    "window.commandCenter": False,
+    "workbench.tips.enabled": False,
+    "window.dialogStyle": "custom",
+    "workbench.layoutControl.enabled": False,
+}
+
+
+@dataclass
+class Tapes:
+    """Sessions replay tapes, which are files named by the settings."""
+
+    folder: Path
+    path: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.path = self.folder / "tape.json"
+
+    def record(self, *bodies: dict[str, Any]) -> None:
+        """Make these the replies of the next session."""
+        self.path.write_text(
+            json.dumps({"model": "m", "recorded_at": "2026-01-01", "dialect": "chat", "frames": bodies})
+        )
+
+    def asks(self, *commands: str, then: str = "Done.") -> None:
+        """Make a model that asks for commands in one reply and then ends."""
+        self.record(chat_body("I look.", [bash(f"c{at}", each) for at, each in enumerate(commands)]), chat_body(then))
+
+
+@dataclass
+class Workbench:
+    """One window of VS Code. `view` is the extension's page in it."""
+
+    page: Page
+    workspace: Path
+    tapes: Tapes
+    url: str
+    log: Path
+
+    @property
+    def view(self) -> FrameLocator:
+        return self.page.frame_locator("iframe.webview.ready").frame_locator("#active-frame")
+
+    @property
+    def approval(self) -> Locator:
+        return self.view.locator("#approval")
+
+    @property
+    def status(self) -> Locator:
+        return self.page.locator(
+            '.statusbar-item[id="handrail.handrail.handrail.status"], .statusbar-item', has_text="Handrail"
+        ).first
+
+    def command(self, title: str) -> None:
+        """Run a command of the palette by its whole title."""
+        self.page.keyboard.press("F1")
+        box = self.page.locator(".quick-input-widget input.input").first
+        box.wait_for(state="visible")
+        box.fill(f">{title}")
+        self.page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
+
+    def show(self) -> None:
+        """Open the view and wait until it can be used."""
+        self.command("Handrail: Give a Task")
+        expect(self.view.locator("#prompt")).to_be_enabled(timeout=PATIENCE)
+
+    def new_session(self) -> None:
+        """Leave the session that is shown."""
+        self.command("Handrail: New Session")
+        expect(self.view.locator(".empty")).to_be_visible()
+
+    def prompt(self, text: str) -> None:
+        """Send a prompt from the view."""
+        self.view.locator("#prompt").fill(text)
+        self.view.locator("#prompt").press("Enter")
+
+    def ask(self, *commands: str) -> None:
+        """Bring a new session to the approval of these commands."""
+        self.tapes.asks(*commands)
+        self.new_session()
+        self.prompt("Go.")
+        expect(self.approval).to_be_visible(timeout=PATIENCE)
+
+    def decide(self, button: str) -> None:
+        """Press one of the approval's buttons, as late as a person would."""
+        digest = self.approval.get_attribute("data-digest")
+        assert digest
+        self.page.wait_for_timeout(450)
+        self.approval.locator(f"#{button}").click()
+
+    def approve(self) -> None:
+        self.decide("approve")
+
+    def closing(self, text: str) -> None:
+        """Wait until the turn is over with these words."""
+        expect(self.view.locator(".closing")).to_contain_text(text, timeout=PATIENCE)
+
+    def reload(self) -> None:
+        """Reload the window."""
+        self.page.reload(wait_until="domcontentloaded")
+        self.ready()
+
+    def ready(self) -> None:
+        self.status.wait_for(timeout=60_000)
+
+    def server_pids(self) -> list[int]:
+        """Return the processes of Handrail's server that this VS Code started."""
+        return [pid for pid in _processes() if _state_of(pid) == str(self.log.parent / "state") and _is_server(pid)]
+
+
+def _processes() -> Iterator[int]:
+    yield from (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+
+
+def _state_of(pid: int) -> str:
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    name = b"HANDRAIL_STATE_DIR="
+    return next((each.removeprefix(name).decode() for each in environ if each.startswith(name)), "")
+
+
+def _is_server(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return words[1:4] == [b"-P", b"-m", b"server"]
+
+
+@contextmanager
+def workbench(folder: Path, version: str, *, trusted: bool = True, **settings: Any) -> Iterator[Workbench]:
+    """Start VS Code with the extension on a new workspace, and open a window."""
+    code, vsix, chromium = vscode_install.vscode(version), vscode_install.package(), vscode_install.browser()
+    data, workspace, tapes = folder / "data", folder / "workspace", Tapes(folder)
+    for each in (data / "User", data / "Machine", workspace, folder / "extensions"):
+        each.mkdir(parents=True)
+    tapes.record(chat_body("Nothing to do."))
+    machine = {"handrail.server.command": SERVER, "handrail.replay": str(tapes.path), **settings}
+    user = {**_USER, "security.workspace.trust.enabled": not trusted}
+    (data / "Machine" / "settings.json").write_text(json.dumps(machine))
+    (data / "User" / "settings.json").write_text(json.dumps(user))
+    with _serving(code, folder, vsix, trusted=trusted) as url, sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=chromium, args=_CHROMIUM)
+        page = chrome.new_context(viewport={"width": 1280, "height": 800}).new_page()
+        page.set_default_timeout(PATIENCE)
+        window = Workbench(page, workspace, tapes, f"{url}/?folder={workspace}", folder / "server.log")
+        try:
+            page.goto(window.url, wait_until="domcontentloaded")
+            yield window
+        finally:
+            page.screenshot(path=str(folder / "last.png"))
+            chrome.close()
+
+
+@contextmanager
+def _serving(code: Path, folder: Path, vsix: Path, *, trusted: bool) -> Iterator[str]:
+    environ = {
+        **os.environ,
+        "EXTENSIONS_GALLERY": "{}",
+        "HANDRAIL_STATE_DIR": str(folder / "state"),
+        "HANDRAIL_CONFIG": str(folder / "config.toml"),
+        "PYTHONPATH": str(_ROOT),
+    }
+    data = str(folder / "data")
+    base = [str(code / "node"), str(code / "node_modules/code-server/lib/vscode/out/server-main.js")]
+    base += ["--server-data-dir", data, "--user-data-dir", data, "--extensions-dir", str(folder / "extensions")]
+    base += ["--accept-server-license-terms"]
+    subprocess.run([*base, "--install-extension", str(vsix)], env=environ, check=True, capture_output=True, timeout=60)
+    port = _free_port()
+    more = ["--host", "127.0.0.1", "--port", str(port), "--without-connection-token", "--disable-telemetry"]
+    more += ["--disable-workspace-trust"] if trusted else []
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen([*base, *more], env=environ, stdout=log, stderr=log, start_new_session=True)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            until(lambda: _answers(url) or process.poll() is not None, "VS Code answers", 40)
+            assert process.poll() is None, (folder / "server.log").read_text()[-2000:]
+            yield url
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(f"{url}/version", timeout=1).read()
+    except OSError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def until(holds: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def axe_source() -> str:
+    """Return axe-core's source, for a page."""
+    return (vscode_install.tools() / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def copy_demo(target: Path) -> None:
+    """Put the demo's project into a folder."""
+    from editors.terminal.demo import copy_project
+
+    made = copy_project(target)
+    for each in made.iterdir():
+        shutil.move(each, target / each.name)
+    made.rmdir()
