@@ -13,10 +13,11 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,7 @@ class Workbench:
 
     @property
     def status(self) -> Locator:
-        return self.page.locator(
-            '.statusbar-item[id="handrail.handrail.handrail.status"], .statusbar-item', has_text="Handrail"
-        ).first
+        return self.page.locator(".statusbar-item", has_text="Handrail").first
 
     def command(self, title: str) -> None:
         """Run a command of the palette by its whole title."""
@@ -216,7 +215,7 @@ def _serving(code: Path, folder: Path, vsix: Path, *, trusted: bool) -> Iterator
         process = subprocess.Popen([*base, *more], env=environ, stdout=log, stderr=log, start_new_session=True)
         try:
             url = f"http://127.0.0.1:{port}"
-            until(lambda: _answers(url) or process.poll() is not None, "VS Code answers", 40)
+            until(lambda: _answers(port) or process.poll() is not None, "VS Code answers", 40)
             assert process.poll() is None, (folder / "server.log").read_text()[-2000:]
             yield url
         finally:
@@ -227,12 +226,15 @@ def _serving(code: Path, folder: Path, vsix: Path, *, trusted: bool) -> Iterator
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _answers(url: str) -> bool:
+def _answers(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=1)
     try:
-        urllib.request.urlopen(f"{url}/version", timeout=1).read()
+        connection.request("GET", "/version")
+        return connection.getresponse().status == HTTPStatus.OK
     except OSError:
         return False
-    return True
+    finally:
+        connection.close()
 
 
 def _free_port() -> int:
