@@ -1,0 +1,2 @@
+---@type vim.lsp.Config
+return require("handrail.client").lsp_config()
