@@ -46,7 +46,11 @@ class UnknownSession(UsageError):
 
 
 class SessionHeld(HandrailError):
-    """Another live process holds the session."""
+    """Another live process holds the session; `holder` says which."""
+
+    def __init__(self, message: str, holder: str = "") -> None:
+        super().__init__(message)
+        self.holder = holder
 
 
 class JournalError(HandrailError):

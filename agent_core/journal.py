@@ -16,6 +16,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -221,14 +222,13 @@ class SessionHold:
     def __init__(self, path: Path, session_id: str) -> None:
         self._path = path
         self._fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _lock(self._fd):
             holder = os.read(self._fd, 4096).decode(errors="replace") or "another process"
             os.close(self._fd)
             raise SessionHeld(
                 f"Session {session_id} is open in {holder}. Close it there first, or go on there.",
-            ) from None
+                holder,
+            )
         self.holder = f"process {os.getpid()} on {socket.gethostname()}"
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, self.holder.encode(), 0)
@@ -243,6 +243,19 @@ class SessionHold:
             os.ftruncate(self._fd, 0)
         os.close(self._fd)
         self._fd = -1
+
+
+def _lock(fd: int) -> bool:
+    """Take the lock; whoever only looks whether it is held has it for a moment, so try again."""
+    for pause in (0.001, 0.002, 0.004, None):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if pause is not None:
+                time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 def _is_locked(path: Path) -> bool:

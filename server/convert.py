@@ -30,6 +30,7 @@ from agent_core.steps import Call, Step
 from agent_core.types import CallStatus, CommandResult, Usage
 from server import protocol as wire
 
+_LAST_REVISION = 2**31 - 1
 LONG_LINES = 20
 LONG_CHARACTERS = 1_000
 """A command beyond either is marked as long: it cannot be seen at a glance."""
@@ -130,6 +131,20 @@ def summary(each: SessionSummary) -> wire.SessionInfo:
         updated_at_ms=round(each.updated_at * 1000),
         holder=each.holder or None,
         read_only=each.version > EVENTS_VERSION,
+    )
+
+
+def deleted(each: SessionSummary) -> wire.Snapshot:
+    """Return the last that is seen of a session; its revision is beyond all that were."""
+    return wire.Snapshot(
+        session_id=each.id,
+        revision=_LAST_REVISION,
+        state=State.CLOSED.value,
+        title=each.title,
+        cwd=uri_of(each.cwd),
+        mode="ask",
+        model=each.model,
+        steps=each.steps,
     )
 
 

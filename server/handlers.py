@@ -22,7 +22,7 @@ from agent_core.errors import (
 )
 from agent_core.export import export as export_text
 from agent_core.record import Record
-from agent_core.types import Decision
+from agent_core.types import CallStatus, Decision
 from server import convert
 from server import protocol as wire
 from server.health import health
@@ -52,15 +52,28 @@ def answering(handler: Callable[[Registry, Any], Awaitable[Answer]]) -> Callable
             return await handler(registry, params)
         except HandrailError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), wire.ErrorCode.INTERNAL_ERROR)
-            raise WireError(code, str(error), _data(registry, params)) from error
+            raise WireError(code, str(error), _data(registry, params, error)) from error
 
     return answer
 
 
-def _data(registry: Registry, params: Any) -> wire.ErrorData | None:
+def _data(registry: Registry, params: Any, error: HandrailError) -> wire.ErrorData | None:
+    if isinstance(error, SessionHeld):
+        return wire.ErrorData(holder=error.holder)
     session_id = getattr(params, "session_id", None)
     session = next((each for each in registry.all() if each.id == session_id), None)
-    return wire.ErrorData(state=convert.state_word(session.state)) if session else None
+    if session is None:
+        return None
+    state = convert.state_word(session.state)
+    if not isinstance(error, StaleDecision):
+        return wire.ErrorData(state=state)
+    for each in getattr(params, "decisions", ()):
+        call = session.machine.record.find(each.call_id)
+        if call is None:
+            return wire.ErrorData(state=state, call_id=each.call_id)
+        if call.status is not CallStatus.AWAITING_APPROVAL or call.to_run.digest != each.digest:
+            return wire.ErrorData(state=state, call_id=call.key, status=call.status.value)
+    return wire.ErrorData(state=state)
 
 
 async def new(registry: Registry, params: wire.NewParams) -> wire.Snapshot:
@@ -142,7 +155,7 @@ async def close(registry: Registry, params: wire.SessionParams) -> wire.Snapshot
 
 async def delete(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
     """Close a session and remove its record."""
-    return convert.snapshot(await registry.delete(params.session_id))
+    return convert.deleted(await registry.delete(params.session_id))
 
 
 async def configure(registry: Registry, params: wire.ConfigureParams) -> wire.Snapshot:

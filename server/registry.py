@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,9 @@ class Registry:
         await self._opener.configure(session, session.settings.over(changes, "The session's settings"))
 
     async def summaries(self, cwd: str | None) -> list[SessionSummary]:
-        """Return all sessions, newest first."""
-        return await self._journal.summaries(cwd)
+        """Return all sessions, newest first; those that are open here name no holder, since they can be used."""
+        found = await self._journal.summaries(cwd)
+        return [replace(each, holder="") if each.id in self._sessions else each for each in found]
 
     async def close_session(self, session_id: str) -> Session:
         """Close an open session."""
@@ -113,12 +115,14 @@ class Registry:
         self._sessions.pop(session_id, None)
         return session
 
-    async def delete(self, session_id: str) -> Session:
-        """Close a session and remove its record."""
-        await self.load(session_id)
-        session = await self.close_session(session_id)
-        await self._journal.delete(session_id)
-        return session
+    async def delete(self, session_id: str) -> SessionSummary:
+        """Close a session if it is open here and remove its record, also of one that can no longer be loaded."""
+        async with self._loading.setdefault(session_id, asyncio.Lock()):
+            if session_id in self._sessions:
+                await self.close_session(session_id)
+            summary = await self._journal.summary(session_id)
+            await self._journal.delete(session_id)
+        return summary
 
     def all(self) -> list[Session]:
         """Return the open sessions."""
