@@ -93,14 +93,17 @@ class Live:
         """Take a piece of text in; it is passed on soon, together with its neighbours."""
         self._tails.setdefault((channel, call), Tail()).add(data)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.flush)
 
     def tail(self, channel: str, call: str | None = None) -> tuple[int, str]:
         """Return offset and text of the end of one text."""
         tail = self._tails.get((channel, call))
         return tail.read() if tail else (0, "")
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Pass on now what waits, such as the end of a text that is over."""
+        if self._timer:
+            self._timer.cancel()
         self._timer = None
         for (channel, call), tail in self._tails.items():
             offset, text = tail.take()

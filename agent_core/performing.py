@@ -152,6 +152,7 @@ class Performer:
             result = await self.command.wait()
         finally:
             self.command = None
+        self.live.flush()
         result = replace(result, changed_files=await self._changes.since(result.started_at))
         return ev.CommandFinished(time.time(), call.key, result, self._submission(result))
 
