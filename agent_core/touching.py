@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from agent_core.policy_context import paths_in
 from agent_core.programs import inner_commands, runs_own_code
@@ -18,16 +18,15 @@ _MOST_WORDS = 256
 _PATTERN = re.compile(r"[*?\[{$`]")
 
 
-def touched(command: str, cwd: str, files: Iterable[str], resolve: Callable[[str], str]) -> tuple[str, ...]:
-    """Return those of `files` (absolute paths) that the command touches when it runs in `cwd`, in their order.
+def touched(command: str, cwd: str, files: Mapping[str, str], resolve: Callable[[str], str]) -> tuple[str, ...]:
+    """Return those of `files` that the command touches when it runs in `cwd`, in their order.
 
-    `resolve` gives an absolute path with its links resolved.
+    `files` maps each absolute path to itself with its links resolved, as `resolve` does it for those in the command.
     """
-    by_place = {file: resolve(file) for file in files}
-    if not by_place:
+    if not files:
         return ()
     places = {resolve(posixpath.normpath(posixpath.join(cwd, path))) for path in _paths(command)}
-    return tuple(file for file, place in by_place.items() if any(_holds(each, place) for each in places))
+    return tuple(path for path, file in files.items() if any(_holds(place, file) for place in places))
 
 
 def _paths(command: str) -> Iterator[str]:

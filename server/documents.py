@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -25,16 +25,28 @@ class Documents:
         self.on_save: Callable[[], object] = lambda: None
         self._server = server
         self._changed: set[str] = set()  # URIs
+        self._places: dict[str, tuple[str, str]] = {}
         self._listen(server)
 
     def unsaved(self, cwd: str, command: str) -> tuple[str, ...]:
         """Return the paths of files with unsaved changes that the command reads or writes when it runs in `cwd`."""
         from agent_core.touching import touched  # the core comes after `initialize`
 
-        documents = self._server.workspace.text_documents
-        by_path = {path: uri for uri in documents if (path := _path_of(uri))}
-        named = touched(command, cwd, by_path, os.path.realpath)
-        return tuple(path for path in named if self._differs(by_path[path], path))
+        files: dict[str, str] = {}
+        uris: dict[str, str] = {}
+        for uri in self._server.workspace.text_documents:
+            path, place = self._place_of(uri)
+            if path:
+                files[path], uris[path] = place, uri
+        named = touched(command, cwd, files, os.path.realpath)
+        return tuple(path for path in named if self._differs(uris[path], path))
+
+    def _place_of(self, uri: str) -> tuple[str, str]:
+        """Return the document's path, and the path with its links resolved, looked up once; "" if it is no file."""
+        if uri not in self._places:
+            path = _path_of(uri)
+            self._places[uri] = path, os.path.realpath(path) if path else ""
+        return self._places[uri]
 
     def _differs(self, uri: str, path: str) -> bool:
         on_disk = _read(path)
@@ -53,6 +65,7 @@ class Documents:
 
         @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
         def closed(params: types.DidCloseTextDocumentParams) -> None:
+            self._places.pop(unquote(params.text_document.uri), None)
             self._settle(params.text_document.uri)
 
     def _settle(self, uri: str) -> None:
@@ -61,9 +74,8 @@ class Documents:
 
 
 def _path_of(uri: str) -> str:
-    """Return the path of a file's URI; "" for anything else."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" and parts.netloc in ("", "localhost") else ""
+    """Return the path of a file's URI, which pygls has unquoted; "" for anything else."""
+    return uri.removeprefix("file://") if uri.startswith("file:///") else ""
 
 
 def _read(path: str) -> str | None:

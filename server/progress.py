@@ -79,7 +79,7 @@ class Progresses:
         if session.resting:
             return
         progress, started = self._server.work_done_progress, time.monotonic()
-        title = f"Handrail: {session.summary.title}"
+        title = f"Handrail: {session.summary.title}".removesuffix(": ")
         begin = types.WorkDoneProgressBegin(title=title, cancellable=True, message=_message(session, started))
         progress.begin(token, begin)
         button = progress.tokens[token]
@@ -89,13 +89,22 @@ class Progresses:
         while not session.resting:
             if button.cancelled() and not pressed:
                 pressed = True
-                await session.cancel()
+                await _cancel(session)
             report = types.WorkDoneProgressReport(cancellable=not pressed, message=_message(session, started))
             progress.report(token, report)
             changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), _TICK_SECONDS)
         progress.end(token, types.WorkDoneProgressEnd(message=_how_it_rests(session)))
+
+
+async def _cancel(session: Session) -> None:
+    from agent_core.errors import HandrailError
+
+    try:
+        await session.cancel()
+    except HandrailError as error:
+        log.error("session %s could not be cancelled: %s", session.id, error)
 
 
 async def _rest(session: Session, changed: asyncio.Event) -> None:

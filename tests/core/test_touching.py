@@ -8,7 +8,7 @@ import pytest
 
 from agent_core.touching import touched
 
-FILES = ("/w/a.py", "/w/src/b.py", "/w/src/deep/c.py", "/elsewhere/d.py")
+FILES = {path: path for path in ("/w/a.py", "/w/src/b.py", "/w/src/deep/c.py", "/elsewhere/d.py")}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,8 @@ def test_files_are_named_by_words_folders_patterns_and_code(command: str, expect
 def test_a_link_leads_to_the_file() -> None:
     links = {"/w/link.py": "/w/a.py"}
     assert touched("cat link.py", "/w", FILES, lambda path: links.get(path, path)) == ("/w/a.py",)
+    assert touched("cat a.py", "/w", {"/w/link.py": "/w/a.py"}, posixpath.normpath) == ("/w/link.py",)
 
 
 def test_without_files_nothing_is_read() -> None:
-    assert touched("((", "/w", (), lambda path: pytest.fail("nothing to resolve")) == ()
+    assert touched("((", "/w", {}, lambda path: pytest.fail("nothing to resolve")) == ()

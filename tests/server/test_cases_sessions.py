@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -170,3 +171,13 @@ async def test_a_client_that_attaches_late_sees_all(desk: Desk) -> None:
         call["result"]["outputTail"] for page in pages for step in page["steps"] for call in step.get("calls", [])
     ]
     assert outputs == [f"{n}\n" for n in range(5)]
+
+
+async def test_a_snapshot_is_no_larger_in_a_long_session(desk: Desk) -> None:
+    bodies = [chat_body(f"Step {n:03}. " + "words " * 500, [bash(f"c{n:03}", "seq 1 2000")]) for n in range(60)]
+    rules = [{"match": ["seq"], "decision": "allow"}]
+    session = await desk.new(*bodies, mode="rules", rules=rules, limits={"maxRepeats": 0})
+    early = await desk.step(session, "Go.", 2)
+    late = await desk.step(early, None, 50)
+    assert (early["steps"], late["steps"]) == (2, 52)
+    assert len(json.dumps(late)) < 1.1 * len(json.dumps(early))

@@ -107,6 +107,15 @@ async def test_a_new_file_and_odd_documents(desk: Desk) -> None:
     assert unsaved(await desk.waiting("pytest")) == [[new.uri]]
 
 
+async def test_a_name_full_of_signs_is_that_file(desk: Desk) -> None:
+    buffer = Buffer(desk, "a #1?%41.py", "one\n")
+    await buffer.open("one\n")
+    shown = await desk.waiting("cat 'a #1?%41.py'")
+    assert unsaved(shown) == [[]]
+    await buffer.insert(0, "two\n")
+    assert unsaved(await desk.get(shown)) == [[buffer.uri]]
+
+
 async def test_a_change_of_a_document_that_is_not_open_harms_nothing(desk: Desk) -> None:
     await Buffer(desk, "a.py", "one\n").insert(0, "x")
     await Buffer(desk, "b.py", "one\n").close()
