@@ -36,3 +36,10 @@ async def test_ap_30_every_editor_is_shown_the_same(environment: Path) -> None:
     shown = {editor: await approvals_in(editor, environment) for editor in EDITORS}
     assert len(shown["neovim"]) == len(COMMANDS)
     assert len({json.dumps(calls, sort_keys=True) for calls in shown.values()}) == 1
+
+
+def test_every_method_of_the_protocol_is_served() -> None:
+    from server.handlers import HANDLERS
+    from server.protocol import METHODS
+
+    assert set(HANDLERS) == {name for name, method in METHODS.items() if method.direction == "client_to_server"}
