@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import os
 from collections.abc import Sequence
-from importlib.metadata import version
+
+from server import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,10 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     gc.disable()  # until `initialize` is answered: imports make no garbage, and looking for it takes long
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads every installed package
     from server.app import create
     from server.logs import log_to_stderr
 
-    server = create(version("handrail"), log_to_stderr(getattr(logging, options.log.upper())))
+    server = create(__version__, log_to_stderr(getattr(logging, options.log.upper())))
     return server.run_stdio() if options.tcp is None else server.run_tcp(options.tcp)
 
 
