@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import FrameLocator, Locator, Page, expect, sync_playwright
+from playwright.sync_api import TimeoutError as NotInTime
 
 from tests.core.replies import bash, chat_body
 from tests.editors import vscode_install
@@ -93,32 +94,35 @@ class Workbench:
 
     def command(self, title: str) -> None:
         """Run a command of the palette by its whole title."""
-        self.page.keyboard.press("F1")
-        box = self.page.locator(".quick-input-widget input.input").first
-        box.wait_for(state="visible")
-        box.fill(f">{title}")
-        self.page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
+        self._quick("F1").fill(f">{title}")
+        self.row(title).click()
+
+    def row(self, text: str) -> Locator:
+        """Return the first row with a text of the list that is open."""
+        return self.page.locator(".quick-input-list .monaco-list-row", has_text=text).first
 
     def show(self) -> None:
         """Open the view and wait until it can be used."""
         self.command("Handrail: Give a Task")
-        expect(self.view.locator("#prompt")).to_be_enabled(timeout=PATIENCE)
+        expect(self.view.locator("#send")).to_be_enabled(timeout=PATIENCE)
+        expect(self.view.locator("#prompt, #approval-command").and_(self.view.locator(":focus"))).to_be_visible()
 
     def new_session(self) -> None:
         """Leave the session that is shown."""
         self.command("Handrail: New Session")
         expect(self.view.locator(".empty")).to_be_visible()
+        expect(self.view.locator("#prompt")).to_be_focused()
 
     def prompt(self, text: str) -> None:
         """Send a prompt from the view."""
         self.view.locator("#prompt").fill(text)
         self.view.locator("#prompt").press("Enter")
 
-    def ask(self, *commands: str) -> None:
+    def ask(self, *commands: str, prompt: str = "Go.") -> None:
         """Bring a new session to the approval of these commands."""
         self.tapes.asks(*commands)
         self.new_session()
-        self.prompt("Go.")
+        self.prompt(prompt)
         expect(self.approval).to_be_visible(timeout=PATIENCE)
 
     def decide(self, button: str) -> None:
@@ -135,6 +139,46 @@ class Workbench:
         """Wait until the turn is over with these words."""
         expect(self.view.locator(".closing")).to_contain_text(text, timeout=PATIENCE)
 
+    def _quick(self, key: str) -> Locator:
+        """Open the list that a key opens; again if the page, on its way to the focus, closed it."""
+        box = self.page.locator(".quick-input-widget input.input").first
+        for _ in range(4):
+            self.page.keyboard.press(key)
+            try:
+                box.wait_for(state="visible", timeout=1500)
+                self.page.wait_for_timeout(100)
+                if box.is_visible():
+                    return box
+            except NotInTime:
+                continue
+        raise AssertionError(f"{key} opens no list")
+
+    def settle(self) -> None:
+        """End what waits or runs, in every session of the window."""
+        for _ in range(4):
+            self.show()
+            if self.approval.count():
+                self.decide("stop")
+            elif self.view.locator("button", has_text="Cancel turn").count():
+                self.view.locator("button", has_text="Cancel turn").click()
+            elif self.view.locator(".notice button").count():
+                self.view.locator(".notice button").click()
+                continue
+            else:
+                return
+            expect(self.view.locator(".closing")).to_be_visible(timeout=PATIENCE)
+
+    def open(self, name: str) -> None:
+        """Open a file of the workspace in an editor and put the focus there."""
+        self._quick("Control+KeyP").fill(str(self.workspace / name))
+        self.page.locator(".quick-input-list .monaco-list-row").first.click()
+        expect(self.page.locator(".tab.active", has_text=name)).to_be_visible()
+        self.page.locator(".editor-instance .view-lines").first.click()
+
+    def other_theme(self) -> None:
+        """Change between light and dark colours."""
+        self.command("Preferences: Toggle between Light/Dark Themes")
+
     def reload(self) -> None:
         """Reload the window."""
         self.page.reload(wait_until="domcontentloaded")
@@ -142,6 +186,13 @@ class Workbench:
 
     def ready(self) -> None:
         self.status.wait_for(timeout=60_000)
+
+    def kill_server(self, before: int = 0) -> int:
+        """Kill the server that runs after `before` did, and return its process."""
+        until(lambda: self.server_pids() not in ([], [before]), "a server runs")
+        (pid,) = self.server_pids()
+        os.kill(pid, signal.SIGKILL)
+        return pid
 
     def server_pids(self) -> list[int]:
         """Return the processes of Handrail's server that this VS Code started."""

@@ -248,3 +248,13 @@ export function summary(desk: Pick<Desk, "pending" | "all">): string {
   const state = states[0]?.state;
   return state === undefined ? "" : (words[state] ?? state);
 }
+
+const MOST_RESUMED = 20;
+
+/** The sessions to open again when a window begins: what waits there, and what it showed; the one to show comes first. */
+export function resumable(sessions: readonly SessionInfo[], shown: string | undefined): SessionInfo[] {
+  return sessions
+    .filter((each) => each.holder === undefined && (each.pending > 0 || each.sessionId === shown))
+    .sort((one, other) => other.updatedAtMs - one.updatedAtMs)
+    .slice(0, MOST_RESUMED);
+}

@@ -5,7 +5,7 @@
  * window and a restart of the server.
  */
 import * as vscode from "vscode";
-import { Desk, Refused } from "./desk";
+import { Desk, Refused, resumable } from "./desk";
 import { chips, contextOf, openChanges, unsaved } from "./editor";
 import { locate } from "./environment";
 import { Keys } from "./keys";
@@ -81,6 +81,8 @@ export class Host implements vscode.Disposable {
   }
 
   wish(wish: Wish): void {
+    // Only the focus may come later: a decision is about what is on screen now.
+    if (!this.panel.visible && wish !== "focus" && wish !== "prompt") return;
     this.panel.post({ type: "wish", wish });
   }
 
@@ -117,15 +119,20 @@ export class Host implements vscode.Disposable {
     this.changed();
   }
 
-  /** Show again what was shown before the reload or the crash. */
+  /**
+   * Open again what waits for the person in these folders, and show what was last at work before the reload or crash.
+   * The server's record is asked, since the window's own memory may be older than the reload.
+   */
   private async resume(): Promise<void> {
-    const sessionId = this.context.workspaceState.get<string>(SHOWN);
-    if (!sessionId) return;
-    try {
-      await this.desk.load(sessionId);
-    } catch (error) {
-      this.desk.leave();
-      throw error;
+    const folders = (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.toString());
+    const lists = await Promise.all(folders.map((folder) => this.desk.list(folder)));
+    const sessions = resumable(lists.flat(), this.context.workspaceState.get<string>(SHOWN));
+    for (const { sessionId } of sessions.reverse()) {
+      try {
+        await this.desk.load(sessionId);
+      } catch (error) {
+        this.report(error);
+      }
     }
   }
 

@@ -15,6 +15,7 @@ export class Panel implements vscode.WebviewViewProvider {
   private ready = false;
   private digest = "";
   private pending = 0;
+  private later: ToPage | undefined;
 
   constructor(
     private readonly extension: vscode.Uri,
@@ -47,9 +48,10 @@ export class Panel implements vscode.WebviewViewProvider {
     this.badge(this.pending);
   }
 
-  /** Send to the page; one that is not there asks for everything when it comes. */
+  /** Send to the page; one that is not there asks for everything when it comes, and then gets the last wish. */
   post(message: ToPage): void {
     if (this.ready) void this.view?.webview.postMessage(message);
+    else if (message.type === "wish") this.later = message;
   }
 
   badge(pending: number): void {
@@ -65,6 +67,9 @@ export class Panel implements vscode.WebviewViewProvider {
     if (message.type === "ready") this.ready = true;
     if (message.type === "shown") this.digest = message.digest;
     this.receive(message);
+    if (message.type !== "ready" || !this.later) return;
+    this.post(this.later);
+    this.later = undefined;
   }
 
   private html(webview: vscode.Webview): string {

@@ -175,7 +175,6 @@ function composer(view: View): VNode {
       rows: "3",
       "aria-label": busy ? "What to tell the agent" : "Task for the agent",
       placeholder: busy ? "Tell the agent more; it is sent with the next query" : "Describe a task. Enter sends it.",
-      disabled: !usable,
     }),
     h(
       "div",

@@ -189,7 +189,7 @@ function grant(each: Wish): void {
 function sendPrompt(): void {
   const box = promptBox();
   const text = box?.value.trim() ?? "";
-  if (!box || text === "" || box.disabled) return;
+  if (!box || text === "" || view.server.state !== "ready") return;
   page.postMessage({ type: "prompt", text, chips: working(view.snapshot) ? [] : [...view.chosen] });
   box.value = "";
   page.setState({ draft: "" });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Desk, Refused, summary, type Ask } from "../../src/desk";
+import { Desk, Refused, resumable, summary, type Ask } from "../../src/desk";
 import type { ToPage } from "../../src/messages";
-import type { Snapshot } from "../../src/protocol";
+import type { SessionInfo, Snapshot } from "../../src/protocol";
 import { snapshot } from "./samples";
 
 const NEW: Snapshot = snapshot({ sessionId: "new", steps: 0, state: "idle", pending: [] });
@@ -133,4 +133,14 @@ test("the status bar's words hold no command", async () => {
   assert.equal(summary(made.desk), "1 command waits for you");
   made.desk.take(snapshot({ revision: 13, state: "querying", pending: [] }));
   assert.equal(summary(made.desk), "thinking");
+});
+
+test("a window opens again what waits and what it showed, the last at work first", () => {
+  const info = (sessionId: string, pending: number, updatedAtMs: number, more: Partial<SessionInfo> = {}) =>
+    ({ sessionId, pending, updatedAtMs, ...more }) as SessionInfo;
+  const all = [info("old", 0, 1), info("shown", 0, 2), info("waits", 1, 3), info("held", 1, 4, { holder: "42" })];
+  assert.deepEqual(
+    resumable(all, "shown").map((each) => each.sessionId),
+    ["waits", "shown"],
+  );
 });
