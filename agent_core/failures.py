@@ -14,7 +14,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent_core.errors import ProviderFailure
-from agent_core.keys import key_variables, provider_of
+from agent_core.keys import key_variables
+from agent_core.model_names import provider_of
 from agent_core.types import FailureKind
 
 _BY_STATUS = {
@@ -34,7 +35,7 @@ _BY_TEXT = (
     (
         FailureKind.CONTEXT_TOO_LONG,
         re.compile(
-            r"context_length|context.window|maximum context|context size|prompt is too long|too many (?:input )?tokens|"
+            r"context.length|context.window|maximum context|context size|prompt is too long|too many (?:input )?tokens|"
             r"input is too long|exceeds? the (?:model'?s )?(?:maximum|context)|input token count|above_max_length",
             re.IGNORECASE,
         ),
@@ -47,8 +48,23 @@ _BY_TEXT = (
         FailureKind.AUTHENTICATION,
         re.compile(r"api[ _]key not valid|invalid[ _]api[ _]key|incorrect api key", re.IGNORECASE),
     ),
-    (FailureKind.CONTENT_FILTER, re.compile(r"content_filter|content management policy|content_policy", re.IGNORECASE)),
+    (
+        FailureKind.CONTENT_FILTER,
+        re.compile(r"content_filter|content management policy|content_policy|policy_violation", re.IGNORECASE),
+    ),
 )
+_BY_TYPE = (
+    ("overloaded", FailureKind.OVERLOADED),
+    ("rate_limit", FailureKind.RATE_LIMIT),
+    ("authentication", FailureKind.AUTHENTICATION),
+    ("permission", FailureKind.PERMISSION),
+    ("not_found", FailureKind.NOT_FOUND),
+    ("timeout", FailureKind.TIMEOUT),
+    ("server_error", FailureKind.SERVER_ERROR),
+    ("api_error", FailureKind.SERVER_ERROR),
+    ("invalid_request", FailureKind.BAD_REQUEST),
+)
+"""Words in the names that providers give to errors; only for errors that came without a status of their own."""
 _TOLD_BY_TEXT = (400, 413, 422, 500)  # statuses that say too little by themselves
 _SENTENCES = {
     FailureKind.AUTHENTICATION: "{who} refused the key{status}: {told}. {key}",
@@ -111,6 +127,18 @@ def missing_key(model: str) -> ProviderFailure:
         FailureKind.AUTHENTICATION,
         f"There is no key for {model}. {_key_advice(model)[:-1]} in the environment that starts Handrail.",
     )
+
+
+def reported_kind(code: int, words: str) -> FailureKind:
+    """Return the kind of an error told inside a reply that began as a success: `code` is its number, 0 if none.
+
+    `words` are the error's type, its code and its sentence.
+    """
+    if by_text := _kind_by_text(words):
+        return by_text
+    lowered = words.lower()
+    by_status = _kind_by_status(code) if code >= 400 else FailureKind.SERVER_ERROR
+    return next((kind for word, kind in _BY_TYPE if word in lowered), by_status)
 
 
 def retry_after_seconds(header: str | None) -> float | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agent_core.model_names import provider_of
+
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "azure": ("AZURE_API_KEY",),
@@ -26,21 +28,6 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "xai": ("XAI_API_KEY",),
 }
 """Provider, as the first part of a model's name, to the variables that may hold its key; the first is the usual one."""
-
-_FAMILIES = {
-    "claude": "anthropic",
-    "gpt": "openai",
-    "chatgpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-}
-
-
-def provider_of(model: str) -> str:
-    """Return the provider that a model's name tells, by its prefix or its family; "" if it tells none."""
-    prefix, slash, _ = model.partition("/")
-    return prefix if slash else _FAMILIES.get(model.partition("-")[0], "")
 
 
 def key_variables(model: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from agent_core.dialects.shapes import (
     text_of,
     wire_name,
 )
-from agent_core.dialects.vendors import provider_of
+from agent_core.model_names import provider_of
 from agent_core.types import FailureKind, Finish, ModelReply, Observation, ToolCall, Usage, UserMessage
 
 NAME = "anthropic"

@@ -27,7 +27,8 @@ from agent_core.dialects.shapes import (
     wire_arguments,
     wire_name,
 )
-from agent_core.dialects.vendors import Vendor, provider_of
+from agent_core.dialects.vendors import Vendor
+from agent_core.model_names import provider_of
 from agent_core.types import FailureKind, Finish, ModelReply, Observation, ToolCall, Usage, UserMessage
 
 NAME = "chat"

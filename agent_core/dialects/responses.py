@@ -28,7 +28,7 @@ from agent_core.dialects.shapes import (
     wire_arguments,
     wire_name,
 )
-from agent_core.dialects.vendors import provider_of, without_route
+from agent_core.model_names import provider_of, without_route
 from agent_core.types import FailureKind, Finish, ModelReply, Observation, ToolCall, Usage, UserMessage
 
 NAME = "responses"

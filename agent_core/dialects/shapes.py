@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_core.errors import ProviderFailure
+from agent_core.failures import reported_kind
 from agent_core.parsing import TOOL_NAME, ArgumentsError, read_object
 from agent_core.types import FailureKind, Usage
 
@@ -111,49 +112,12 @@ def _is_strict_object(arguments: str) -> bool:
         return False
 
 
-_KINDS_BY_STATUS = {
-    400: FailureKind.BAD_REQUEST,
-    401: FailureKind.AUTHENTICATION,
-    402: FailureKind.QUOTA,
-    403: FailureKind.PERMISSION,
-    404: FailureKind.NOT_FOUND,
-    408: FailureKind.TIMEOUT,
-    413: FailureKind.CONTEXT_TOO_LONG,
-    429: FailureKind.RATE_LIMIT,
-    500: FailureKind.SERVER_ERROR,
-    502: FailureKind.SERVER_ERROR,
-    503: FailureKind.OVERLOADED,
-    504: FailureKind.TIMEOUT,
-    529: FailureKind.OVERLOADED,
-}
-_KINDS_BY_WORD = (
-    ("context_length", FailureKind.CONTEXT_TOO_LONG),
-    ("context length", FailureKind.CONTEXT_TOO_LONG),
-    ("prompt is too long", FailureKind.CONTEXT_TOO_LONG),
-    ("insufficient_quota", FailureKind.QUOTA),
-    ("content_filter", FailureKind.CONTENT_FILTER),
-    ("content_policy", FailureKind.CONTENT_FILTER),
-    ("policy_violation", FailureKind.CONTENT_FILTER),
-    ("overloaded", FailureKind.OVERLOADED),
-    ("rate_limit", FailureKind.RATE_LIMIT),
-    ("authentication", FailureKind.AUTHENTICATION),
-    ("invalid_api_key", FailureKind.AUTHENTICATION),
-    ("permission", FailureKind.PERMISSION),
-    ("not_found", FailureKind.NOT_FOUND),
-    ("timeout", FailureKind.TIMEOUT),
-    ("server_error", FailureKind.SERVER_ERROR),
-    ("api_error", FailureKind.SERVER_ERROR),
-    ("invalid_request", FailureKind.BAD_REQUEST),
-)
-
-
 def reported_failure(error: Any, body: Any) -> ProviderFailure:
     """Return the failure for an error that a provider reported inside a reply that began as a success."""
     members = mapping_of(error)
     said = text_of(members.get("message")) or (text_of(error) if isinstance(error, str) else dumps(error))
-    words = f"{members.get('type')} {members.get('code')} {said}".lower()
-    kind = _KINDS_BY_STATUS.get(count_of(members.get("code")) or count_of(members.get("status")))
-    kind = next((by_word for word, by_word in _KINDS_BY_WORD if word in words), kind or FailureKind.SERVER_ERROR)
+    code = count_of(members.get("code")) or count_of(members.get("status"))
+    kind = reported_kind(code, f"{members.get('type')} {members.get('code')} {said}")
     return failure(kind, f"The provider reported an error: {said[:500]}", body)
 
 

@@ -10,18 +10,7 @@ import re
 import string
 from dataclasses import dataclass
 
-_MISTRAL = re.compile(r"mi(?:ni)?stral|mixtral|codestral|devstral|magistral|pixtral", re.IGNORECASE)
-
-_BARE_NAMES = (
-    (re.compile(r"claude", re.IGNORECASE), "anthropic"),
-    (re.compile(r"gpt|chatgpt|codex|o\d", re.IGNORECASE), "openai"),
-    (re.compile(r"gemini", re.IGNORECASE), "gemini"),
-    (re.compile(r"deepseek", re.IGNORECASE), "deepseek"),
-    (re.compile(r"kimi|moonshot", re.IGNORECASE), "moonshot"),
-    (_MISTRAL, "mistral"),
-)
-
-_ROUTE = re.compile(r"(?:^|(?<=/))responses/")
+from agent_core.model_names import MISTRAL, provider_of
 
 _PORTABLE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 
@@ -35,19 +24,6 @@ _MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
 _REASONING_COMES_BACK = frozenset({"deepseek", "moonshot"})
 _NO_NULL_CONTENT = frozenset({"hosted_vllm", "vllm", "llamafile", "lm_studio", "ollama", "ollama_chat", "oobabooga"})
-
-
-def provider_of(model: str) -> str:
-    """Return the provider in a model's name as litellm takes it (`openai/gpt-5`), or the one a bare name belongs to."""
-    prefix, slash, _ = without_route(model).partition("/")
-    if slash:
-        return prefix.lower()
-    return next((name for pattern, name in _BARE_NAMES if pattern.match(prefix)), "")
-
-
-def without_route(model: str) -> str:
-    """Return a model's name without `responses/`, which only says how to speak to it (`openai/responses/gpt-5`)."""
-    return _ROUTE.sub("", model, count=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +73,4 @@ class Vendor:
 
     @property
     def _id_pattern(self) -> re.Pattern[str] | None:
-        return _MISTRAL_ID if _MISTRAL.search(self.model) else _IDS_BY_PROVIDER.get(self.provider)
+        return _MISTRAL_ID if MISTRAL.search(self.model) else _IDS_BY_PROVIDER.get(self.provider)

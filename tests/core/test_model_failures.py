@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent_core.failures import failure_from_report, missing_key, retry_after_seconds
-from agent_core.keys import KEY_VARIABLES, key_variables, provider_of
+from agent_core.keys import KEY_VARIABLES, key_variables
+from agent_core.model_names import provider_of
 from agent_core.types import FailureKind as Kind
 
 MODEL = "openai/gpt-5"
