@@ -37,7 +37,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("serve", help="serve an editor on standard input and output", add_help=False)
     _add_run(commands)
-    commands.add_parser("demo", help="watch a recorded model repair a small project; you decide each command")
+    demo = commands.add_parser("demo", help="watch a recorded model repair a small project; you decide each command")
+    demo.add_argument(
+        "--prepare", type=Path, metavar="DIR", help="only write its project into DIR, and print as JSON how to run it"
+    )
     _add_sessions(commands)
     _add_export(commands)
     settings = commands.add_parser("settings", help="tell every setting, and where the settings file is")

@@ -7,6 +7,7 @@ the server's protocol, the demo's own folder excepted.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from editors.terminal.text import count, escape, folder, money
 from editors.terminal.view import command_lines
 from server.protocol import Call, ExportParams, SessionInfo, Settings
 
+DEMO_SETTINGS = Settings(model="recorded-demo", dialect="chat", replay=str(TAPE), mode="ask")
 _PAGE = 200
 
 
@@ -41,14 +43,21 @@ async def demo() -> Exit:
         if on_ask is not None:
             print("There is no terminal to ask on, so the demo approves each command by itself.\n")
         sys.stdout.flush()
-        settings = Settings(model="recorded-demo", dialect="chat", replay=str(TAPE))
-        code = await run(Task(TASK, project, settings, on_ask=on_ask), environment=_apart(Path(scratch)))
+        code = await run(Task(TASK, project, DEMO_SETTINGS, on_ask=on_ask), environment=_apart(Path(scratch)))
         after = await run_tests(project)
     print(f"\nIts tests now: {after.summary}")
     if before.passed or not after.passed:
         print("The demo did not repair the project" + (", as you decided." if code is not Exit.FAILED else "."))
         return Exit.FAILED
     return code
+
+
+async def prepare_demo(folder: Path) -> Exit:
+    """Write the demo's project into `folder` and print as JSON what an editor needs to run it."""
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    project = await asyncio.to_thread(copy_project, folder)
+    print(json.dumps({"cwd": project.as_uri(), "task": TASK, "settings": DEMO_SETTINGS.to_wire()}))
+    return Exit.DONE
 
 
 def _apart(scratch: Path) -> dict[str, str]:

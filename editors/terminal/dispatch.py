@@ -45,6 +45,8 @@ def _named(options: argparse.Namespace) -> Coroutine[Any, Any, Exit]:
     match options.command:
         case "run":
             return run(_task(options))
+        case "demo" if options.prepare is not None:
+            return commands.prepare_demo(options.prepare)
         case "demo":
             return commands.demo()
         case "sessions" if options.audit is not None:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -50,7 +51,7 @@ class Editor:
         self.project = folder / "project"
         self.project.mkdir(exist_ok=True)
         self._tapes = 0
-        socket = str(folder / "nvim.socket")
+        socket = tempfile.mktemp(dir=folder, suffix=".socket")  # noqa: S306 - the folder is ours
         arguments = [find_nvim(), "--headless", "--clean", "-n", "-i", "NONE", "--listen", socket]
         self.process = subprocess.Popen(
             [*arguments, "--cmd", f"set rtp^={PLUGIN}", "--cmd", f"cd {self.project}"],
@@ -136,9 +137,15 @@ class Editor:
         )
         return shown
 
+    def told(self, words: str) -> int:
+        """Return how many of our messages hold these words."""
+        history = 'return package.loaded["handrail"] and require("handrail.notice").history or {}'
+        return sum(words in message for message in self.lua(history))
+
     def messages(self) -> str:
-        """Return everything that was told."""
-        return str(self.nvim.command_output("messages"))
+        """Return everything that was told, by us whole and by Neovim."""
+        ours = self.lua('return package.loaded["handrail"] and require("handrail.notice").history or {}')
+        return "\n".join([*ours, str(self.nvim.command_output("messages"))])
 
     def until(self, what: Callable[[], Seen], told: str = "", within: float = 15.0) -> Seen:
         """Wait until `what` gives something true and return it."""

@@ -10,6 +10,8 @@ import pytest
 from tests.core.replies import bash, chat_body
 from tests.editors.nvim_driver import Editor, opened
 
+pytestmark = pytest.mark.timeout(45)
+
 
 @pytest.fixture
 def editor(tmp_path: Path) -> Iterator[Editor]:

@@ -116,6 +116,8 @@ local function send(given, decision)
     given.sending = false
     if problem then
       notice.warn(problem.message)
+    end
+    if problem and not waiting.session.lost then
       sessions.ask(waiting.session, methods.session_get, {}, function() end)
     end
     if shown == given and queue.still(waiting) and float.is_open(given.float) then
@@ -345,7 +347,7 @@ function M.refresh(session)
   if given and given.waiting.session == session and not queue.still(given.waiting) then
     local ours = given.sending
     advance(given)
-    if not ours then
+    if not ours and not session.lost then
       notice.say("that command waits no longer; nothing was decided here")
     end
   end

@@ -90,13 +90,13 @@ end
 local function lost()
   local was_ready = ready ~= nil
   ready = nil
+  M.on_lost()
   local problem = failure("The server ended; nothing more was executed.")
   local answers = unanswered
   unanswered = {}
   for _, answer in pairs(answers) do
     answer(problem)
   end
-  M.on_lost()
   release(problem)
   local meant = (ended.code == 0 and ended.signal == 0) or vim.v.exiting ~= vim.NIL
   if not meant and was_ready then

@@ -132,6 +132,13 @@ local function log()
   vim.cmd.normal({ "G", bang = true })
 end
 
+local function messages()
+  local buffer = vim.api.nvim_create_buf(false, true)
+  vim.bo[buffer].bufhidden = "wipe"
+  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, notice.history)
+  vim.api.nvim_open_win(buffer, true, { split = "below", win = -1, height = 10 })
+end
+
 ---@type table<string, handrail.Subcommand>
 M.subcommands = {
   start = { run = start },
@@ -171,6 +178,7 @@ M.subcommands = {
     complete = listing.ids,
   },
   log = { run = log },
+  messages = { run = messages },
   quit = { run = client.stop },
   demo = {
     run = function()

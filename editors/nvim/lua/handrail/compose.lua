@@ -2,6 +2,8 @@
 ---
 --- Invariants: nothing is sent but by `:w` (and Enter in normal mode where the words are one line); leaving sends
 --- nothing. What was withdrawn while the person types stays until they stop typing, and can no longer be sent.
+local notice = require("handrail.notice")
+
 local M = {}
 
 ---@class handrail.Composition
@@ -37,7 +39,7 @@ end
 ---@param composition handrail.Composition
 local function send(composer, composition)
   if composer.over then
-    return vim.notify("Handrail: withdrawn; nothing is sent. q closes.", vim.log.levels.WARN)
+    return notice.warn("withdrawn; nothing is sent")
   end
   local words = table.concat(vim.api.nvim_buf_get_lines(composer.buffer, 0, -1, false), "\n")
   vim.bo[composer.buffer].modified = false

@@ -179,7 +179,8 @@ function M.get()
   if problem then
     if problem ~= told then
       told = problem
-      vim.notify("Handrail: " .. problem .. " (defaults hold; :help handrail-config)", vim.log.levels.ERROR)
+      -- Told by a module that needs this one.
+      require("handrail.notice").warn(problem .. " (defaults hold; :help handrail-config)")
     end
     return M.defaults
   end

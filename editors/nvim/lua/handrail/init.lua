@@ -146,8 +146,9 @@ local function connect()
   client.on_stream = sessions.stream
   client.on_lost = sessions.lose
   client.on_back = function()
-    sessions.load_again()
-    notice.say("the server had ended and was started again; what ran is told as interrupted")
+    sessions.load_again(function()
+      notice.say("the server had ended and was started again; what ran is told as interrupted")
+    end)
   end
   sessions.listeners = { changed }
   define_colours()

@@ -1,11 +1,19 @@
 --- Tells the person something in one line, without ever waiting for a key.
 ---
---- Invariants: a message fits the screen, so that Neovim never asks to press Enter; no command text is told here.
+--- Invariants: a message fits the screen and takes the place of the one before, so that Neovim never asks to press
+--- Enter; what was cut is kept whole for `:Handrail messages`; no command text is told here.
 local config = require("handrail.config")
+local text = require("handrail.text")
 
 local M = {}
 
+local KEPT = 100
+local MORE = " … :Handrail messages"
+
 local focused = true
+
+--- The last messages, whole.
+M.history = {} ---@type string[]
 
 --- Watch whether Neovim has the focus; terminals that do not tell count as having it.
 function M.watch_focus()
@@ -21,11 +29,16 @@ end
 ---@param message string
 ---@param level? integer
 function M.say(message, level)
-  local line = "Handrail: " .. message:gsub("%s+", " ")
+  local line = text.row("Handrail: " .. message)
+  M.history[#M.history + 1] = os.date("%H:%M:%S ") .. line
+  if #M.history > KEPT then
+    table.remove(M.history, 1)
+  end
   local room = vim.o.columns - 14
   if vim.api.nvim_strwidth(line) > room then
-    line = vim.fn.strcharpart(line, 0, room - 1) .. "…"
+    line = vim.fn.strcharpart(line, 0, room - #MORE) .. MORE
   end
+  vim.cmd.redraw()
   vim.notify(line, level or vim.log.levels.INFO)
 end
 

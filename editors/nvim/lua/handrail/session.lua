@@ -21,6 +21,7 @@ local PAGE = 50
 ---@field transcript handrail.Transcript
 ---@field catching_up boolean
 ---@field lost boolean whether its server is gone
+---@field closed boolean whether the person let go of it
 
 ---@type table<string, handrail.Session>
 M.all = {}
@@ -105,13 +106,14 @@ end
 local function open(snapshot)
   local session = M.all[snapshot.sessionId]
   if session and vim.api.nvim_buf_is_valid(session.buffer) then
-    session.lost = false
+    session.lost, session.closed = false, false
+    last = session.id
     take(session, snapshot)
     return session
   end
   local buffer = make_buffer(snapshot.sessionId)
   session = { id = snapshot.sessionId, snapshot = snapshot, buffer = buffer, transcript = Transcript.new(buffer) }
-  session.catching_up, session.lost = false, false
+  session.catching_up, session.lost, session.closed = false, false, false
   M.all[session.id] = session
   last = session.id
   session.transcript:head(snapshot)
@@ -155,7 +157,8 @@ end
 function M.current()
   local id = vim.b.handrail_session or last
   last = id
-  return id and M.all[id] or nil
+  local session = M.all[id or ""]
+  return session and not session.closed and session or nil
 end
 
 --- The sessions that we show, in the order of their ids.
@@ -168,12 +171,17 @@ function M.list()
   end, ids)
 end
 
---- Send a request about a session and take the snapshot that answers it.
+--- Send a request about a session and take the snapshot that answers it. One whose server is gone is loaded first.
 ---@param session handrail.Session
 ---@param method string
 ---@param params? table
 ---@param callback? fun(problem?: handrail.Failure)
 function M.ask(session, method, params, callback)
+  if session.lost then
+    return M.load(session.id, function()
+      M.ask(session, method, params, callback)
+    end)
+  end
   local whole = vim.tbl_extend("force", { sessionId = session.id }, params or {})
   client.request(method, whole, function(problem, snapshot)
     if snapshot then
@@ -216,12 +224,22 @@ function M.lose()
   end
 end
 
---- Load every session again that was open when the server was lost.
-function M.load_again()
-  for id, session in pairs(M.all) do
-    if session.lost then
-      M.load(id)
-    end
+--- Load every session again that was open when the server was lost, then call back.
+---@param callback fun()
+function M.load_again(callback)
+  local lost = vim.tbl_filter(function(session)
+    return session.lost and not session.closed
+  end, M.list())
+  local left = #lost
+  for _, session in ipairs(lost) do
+    local answer = opening()
+    client.request(methods.session_load, { sessionId = session.id }, function(problem, snapshot)
+      answer(problem, snapshot)
+      left = left - 1
+      if left == 0 then
+        callback()
+      end
+    end)
   end
 end
 
@@ -232,11 +250,8 @@ function M.close(session)
     if problem then
       return notice.warn(problem.message)
     end
+    session.closed = true
     M.receive(snapshot)
-    M.all[session.id] = nil
-    if last == session.id then
-      last = nil
-    end
   end)
 end
 

@@ -178,7 +178,7 @@ end
 ---@return string, string
 local function finished(call)
   local result = call.result or {}
-  if not call.startedAtMs and not result.exitCode then
+  if not call.startedAtMs and not result.exitCode and call.reason ~= "interrupted" then
     local told = (call.reason == nil or call.reason == "unusable") and result.error
     local reason = told and text.row(told) or why(call)
     return "✗ not run: " .. (reason ~= "" and reason or text.row(call.status)), "HandrailWarning"

@@ -39,18 +39,19 @@ function M.bar()
   return group .. alarm .. (" " .. table.concat(parts, " · ")):gsub("%%", "%%%%") .. "%*"
 end
 
+--- Open a buffer for the next prompt.
 ---@param session handrail.Session
----@param send? fun(prompt: string)
-function M.prompt(session, send)
+---@param words? string what it holds to begin with
+function M.prompt(session, words)
   local unfinished = view.UNFINISHED[session.snapshot.stopReason or ""] and " (an empty one goes on)" or ""
   compose.open({
     name = "handrail://" .. session.id .. "/prompt",
     filetype = "markdown",
-    lines = { "" },
+    lines = text.lines(words or ""),
     height = 6,
     hint = "Handrail: what is to be done? :w sends" .. unfinished .. " · q leaves",
-    insert = true,
-    send = send or function(prompt)
+    insert = words == nil,
+    send = function(prompt)
       prompt = vim.trim(prompt)
       sessions.step(session, prompt ~= "" and prompt or nil, vim.NIL)
     end,
