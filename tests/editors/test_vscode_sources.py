@@ -61,7 +61,7 @@ def test_no_command_about_an_approval_takes_part_in_a_menu_without_one_on_screen
         command = next(each for each in contributes["commands"] if each["command"] == name)
         assert command["enablement"] == "handrail.approvalOnScreen"
         for key in (each for each in contributes["keybindings"] if each["command"] == name):
-            assert "focusedView == handrail.session" in key["when"]
+            assert "handrail.viewFocused" in key["when"]
             assert key["key"] != "enter"
 
 

@@ -178,9 +178,13 @@ export class Host implements vscode.Disposable {
         break;
       case "refused":
         this.panel.post({ type: "notice", text: message.text });
+        void vscode.commands.executeCommand(`${VIEW}.focus`).then(() => this.wish("focus"));
         break;
       case "act":
         this.attempt(() => this.act(message.act, message.id));
+        break;
+      case "focused":
+        void vscode.commands.executeCommand("setContext", "handrail.viewFocused", message.focused);
         break;
       case "shown":
         void vscode.commands.executeCommand("setContext", "handrail.approvalOnScreen", message.digest !== "");

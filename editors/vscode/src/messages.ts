@@ -49,6 +49,7 @@ export type FromPage =
   | { type: "decide"; sessionId: string; callId: string; digest: string; decision: Word; more: More }
   | { type: "preview"; sessionId: string; digest: string; command: string }
   | { type: "act"; act: PageAct; id: string }
+  | { type: "focused"; focused: boolean }
   | { type: "shown"; digest: string }
   | { type: "refused"; text: string };
 
@@ -96,6 +97,8 @@ export function fromPage(value: unknown): FromPage | undefined {
       return isText(given["id"]) && ACTS.some((act) => act === given["act"])
         ? { type: "act", act: given["act"] as PageAct, id: given["id"] }
         : undefined;
+    case "focused":
+      return typeof given["focused"] === "boolean" ? { type: "focused", focused: given["focused"] } : undefined;
     case "shown":
       return isText(given["digest"]) ? { type: "shown", digest: given["digest"] } : undefined;
     case "refused":

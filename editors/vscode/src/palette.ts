@@ -1,8 +1,8 @@
 /**
  * The commands of the palette.
  *
- * Invariants: no command takes arguments; those about an approval are wishes to the page, which grants them only with
- * the person's focus and only for the approval on screen, so that no macro and no link can approve.
+ * Invariants: no command takes arguments; those about an approval are wishes to the page, which grants them only for
+ * the approval on screen, and to approve only for a key pressed in it, so that no macro and no link can approve.
  */
 import * as vscode from "vscode";
 import { Refused } from "./desk";
@@ -15,9 +15,10 @@ import { count, escape, meaning, money, nameOf } from "./text";
 /** Register every command. */
 export function register(host: Host): vscode.Disposable[] {
   const { desk, server } = host;
-  const wish = (name: "approve" | "edit" | "reject" | "stop" | "remember") => () => {
-    if (host.panel.shownDigest === "") host.report(new Refused("No command that waits is on screen."));
-    else host.wish(name);
+  const wish = (name: "approve" | "edit" | "reject" | "stop" | "remember") => async () => {
+    if (host.panel.shownDigest === "") throw new Refused("No command that waits is on screen.");
+    if (name !== "approve") await vscode.commands.executeCommand(`${VIEW}.focus`);
+    host.wish(name);
   };
   const commands: Record<string, () => unknown> = {
     focus: async () => {

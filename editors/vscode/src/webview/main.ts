@@ -18,13 +18,14 @@ declare function acquireVsCodeApi(): {
 };
 
 const SEEN_AFTER_MS = 400;
-const FOCUS_RETURNS_MS = 600;
+const OWN_KEY_MS = 1000;
 const PREVIEW_AFTER_MS = 250;
 const page = acquireVsCodeApi();
 let view: View = EMPTY;
 let drawing = false;
 let shownDigest = "";
 let shownAt = 0;
+let lastKeyAt = -OWN_KEY_MS;
 
 function change(each: Change): void {
   view = reduce(view, each);
@@ -154,36 +155,29 @@ function mayDecide(call: Call, decision: Decision["decision"]): boolean {
   return decision === "approve" ? now.endSeen : now.doing === "editing";
 }
 
-/** Do what a command of the palette asks for, if the person's focus comes back to this page and an approval is here. */
+/**
+ * Do what a command asks for. To approve, the person's own key has to come from this very page: a command that a link,
+ * a macro or the palette started only brings the focus here.
+ */
 function wish(each: Wish): void {
   if (each === "focus") focusOn(view.approving ? "approval-command" : "prompt");
   else if (each === "prompt") focusOn("prompt");
-  else if (!view.approving)
-    page.postMessage({ type: "refused", text: "No command waits for your approval in this session." });
-  else if (document.hasFocus()) grant(each);
-  else waitForFocus(each, view.approving.digest, performance.now() + FOCUS_RETURNS_MS);
-}
-
-function waitForFocus(each: Wish, digest: string, until: number): void {
-  if (view.approving?.digest !== digest) return;
-  if (document.hasFocus()) grant(each);
-  else if (performance.now() < until) setTimeout(() => waitForFocus(each, digest, until), 30);
-  else
-    page.postMessage({
-      type: "refused",
-      text: "Select the command in Handrail's view first; only what has your attention is decided.",
-    });
-}
-
-function grant(each: Wish): void {
-  if (each === "edit") act({ do: "change", change: { type: "doing", doing: "editing" } });
-  else if (each === "reject") act({ do: "change", change: { type: "doing", doing: "rejecting" } });
-  else if (each === "remember") focusOn("remember");
+  else if (!view.approving) refuse("No command waits for your approval in this session.");
+  else if (each === "approve") approveByKey();
   else if (each === "stop") decide("stop");
-  else if (each === "approve") {
-    if (view.approving?.endSeen === true) decide("approve");
-    else page.postMessage({ type: "refused", text: "Read the command to its end first." });
-  }
+  else if (each === "remember") focusOn("remember");
+  else act({ do: "change", change: { type: "doing", doing: each === "edit" ? "editing" : "rejecting" } });
+}
+
+function approveByKey(): void {
+  const own = document.hasFocus() && performance.now() - lastKeyAt < OWN_KEY_MS;
+  if (!own) refuse("Read the command; then press Approve, or the key of this command while the focus is here.");
+  else if (view.approving?.endSeen !== true) refuse("Read the command to its end first.");
+  else decide("approve");
+}
+
+function refuse(text: string): void {
+  page.postMessage({ type: "refused", text });
 }
 
 function sendPrompt(): void {
@@ -203,6 +197,7 @@ document.addEventListener("click", (event) => {
   if (found && (event.detail <= 1 || found.do !== "decide")) act(found);
 });
 document.addEventListener("keydown", (event) => {
+  if (event.isTrusted && !event.repeat) lastKeyAt = performance.now();
   const target = event.target;
   if (event.repeat && event.key === "Enter" && target instanceof HTMLButtonElement) event.preventDefault();
   const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing;
@@ -235,5 +230,8 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   if (message.type === "wish") wish(message.wish);
   else change(message);
 });
+for (const type of ["focus", "blur"]) {
+  window.addEventListener(type, () => page.postMessage({ type: "focused", focused: type === "focus" }));
+}
 page.postMessage({ type: "ready" });
 draw();
