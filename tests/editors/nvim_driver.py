@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -51,8 +52,8 @@ class Editor:
         self.project = folder / "project"
         self.project.mkdir(exist_ok=True)
         self._tapes = 0
-        socket = tempfile.mktemp(dir=folder, suffix=".socket")  # noqa: S306 - the folder is ours
-        arguments = [find_nvim(), "--headless", "--clean", "-n", "-i", "NONE", "--listen", socket]
+        address = tempfile.mktemp(dir=folder, suffix=".socket")  # noqa: S306 - the folder is ours
+        arguments = [find_nvim(), "--headless", "--clean", "-n", "-i", "NONE", "--listen", address]
         self.process = subprocess.Popen(
             [*arguments, "--cmd", f"set rtp^={PLUGIN}", "--cmd", f"cd {self.project}"],
             env=environment(folder),
@@ -61,10 +62,10 @@ class Editor:
             stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 10
-        while not Path(socket).exists():
+        while not listens(address):
             assert time.monotonic() < deadline, "Neovim did not start"
             time.sleep(0.01)
-        self.nvim: Any = pynvim.attach("socket", path=socket)
+        self.nvim: Any = pynvim.attach("socket", path=address)
         self.nvim.ui_attach(COLUMNS, LINES, rgb=True)
         self.pid = int(self.nvim.funcs.getpid())  # the command may be a wrapper
         self.configure(config or {})
@@ -196,6 +197,12 @@ class Editor:
         self.process.wait()
         with contextlib.suppress(Exception):
             self.nvim.close()
+
+
+def listens(path: str) -> bool:
+    """Whether somebody takes connections at a socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
 
 
 def environment(folder: Path) -> dict[str, str]:

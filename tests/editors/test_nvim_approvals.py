@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ def waiting(editor: Editor, *commands: str, **config: object) -> None:
     editor.replay(chat_body("I look.", calls), chat_body("Done."), **config)
     editor.handrail("run Go.")
     editor.until_state("awaiting_approval")
+
+
+def remembers(editor: Editor, words: str) -> bool:
+    """Whether the review says that this rule would be remembered."""
+    return f"remembers: every `{words}`" in editor.review()
 
 
 def unharmed(editor: Editor) -> bool:
@@ -227,7 +233,7 @@ def test_remembering_is_shown_before_it_is_said(editor: Editor) -> None:
     assert "approving also remembers: exactly this command" in editor.until(editor.review)
     for rule in rules:
         editor.keys("m")
-        editor.until(lambda words=rule["words"]: f"remembers: every `{words}`" in editor.review())
+        editor.until(partial(remembers, editor, rule["words"]))
     editor.keys("m")
     editor.until(lambda: "remembers" not in editor.review())
     editor.keys("ma")

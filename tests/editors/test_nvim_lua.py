@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from server.schema.samples import SAMPLES
-from tests.editors.nvim_driver import PLUGIN, Editor, environment, find_nvim, opened
+from tests.editors.nvim_driver import PLUGIN, ROOT, Editor, environment, find_nvim, opened
 
 pytestmark = pytest.mark.timeout(45)
+GOLDEN = ROOT / "tests" / "wire" / "golden"
 LUA = Path(__file__).parent / "lua"
 OURS = [path for path in sorted(PLUGIN.rglob("*.lua")) if path.name != "protocol.lua"] + [LUA / "pure.lua"]
 
@@ -26,7 +26,7 @@ def editor(tmp_path: Path) -> Iterator[Editor]:
 
 def test_pure_modules(tmp_path: Path) -> None:
     sample = tmp_path / "snapshot.json"
-    sample.write_text(json.dumps(SAMPLES["handrail/session/didUpdate"].params))
+    sample.write_text(json.dumps(json.loads((GOLDEN / "session.didUpdate.json").read_text("utf-8"))["params"]))
     done = subprocess.run(
         [find_nvim(), "--clean", "--headless", "--cmd", f"set rtp^={PLUGIN}", "-l", str(LUA / "pure.lua")],
         env={**environment(tmp_path), "HANDRAIL_SNAPSHOT": str(sample)},
@@ -51,7 +51,7 @@ def test_stylua() -> None:
     if not (LUA / "node_modules").exists() or shutil.which("node") is None:
         pytest.skip(
             "StyLua is missing: npm install --no-save --no-package-lock --prefix tests/editors/lua"
-            " @johnnymorganz/stylua@2.5.2 (node-stylua.mjs --fix FILE formats)"
+            " @johnnymorganz/stylua@2.5.2 (node stylua.mjs --fix FILE formats)"
         )
     done = subprocess.run(
         ["node", str(LUA / "stylua.mjs"), *map(str, OURS)], capture_output=True, text=True, check=False

@@ -30,7 +30,7 @@ local function begin(done)
   sessions.new(vim.uri_to_fname(demo.cwd), demo.settings, function(session)
     window.open(session)
     window.prompt(session, demo.task)
-    notice.say("this is the demo's prompt: :w sends it; then `a` shows what waits, and `a` there approves")
+    notice.say("the demo: :w sends this prompt, `a` shows what waits, `a` again approves")
   end)
 end
 

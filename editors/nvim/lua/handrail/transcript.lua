@@ -20,6 +20,7 @@ local FIRST_ROWS, LAST_ROWS = 60, 140
 ---@field call handrail.Call
 ---@field head integer rows before the output
 ---@field left_out integer rows of output that were taken out
+---@field by_person? boolean whether it is the person's own command
 ---@field since? integer when it was first seen running (ms)
 
 ---@class handrail.Transcript
@@ -223,7 +224,7 @@ function Transcript:take_call(call)
     self.paper:block({ { "" } })
     local rows = view.command(call)
     local block = self.paper:block(rows)
-    drawn = { call = call, block = block, head = #rows, flow = Flow.new(), left_out = 0, open = false, status = "" }
+    drawn = { call = call, block = block, head = #rows, flow = Flow.new(), left_out = 0, open = false }
     self.calls[call.callId] = drawn
   elseif view.FINAL[drawn.call.status] then
     return drawn

@@ -31,12 +31,14 @@ function M.bar()
     return "Handrail"
   end
   local snapshot = session.snapshot
-  local parts = { session.lost and "server lost" or view.activity(snapshot), "mode " .. text.row(snapshot.mode) }
-  parts[#parts + 1] = view.usage(snapshot)
+  local parts = { "mode " .. text.row(snapshot.mode) }
   parts[#parts + 1] = #snapshot.queued > 0 and #snapshot.queued .. " queued" or nil
+  parts[#parts + 1] = view.usage(snapshot)
   local group = snapshot.state == "awaiting_approval" and "%#HandrailWaiting#" or ""
   local alarm = snapshot.mode == "trusted" and "%#HandrailWarning#" or ""
-  return group .. alarm .. (" " .. table.concat(parts, " · ")):gsub("%%", "%%%%") .. "%*"
+  local doing = session.lost and "server lost" or view.activity(snapshot)
+  local line = " " .. doing .. " · " .. table.concat(parts, " · ")
+  return group .. alarm .. line:gsub("%%", "%%%%") .. "%<%*"
 end
 
 --- Open a buffer for the next prompt.
