@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,8 @@ class Opener:
         """Give an open session other settings."""
         masker = await asyncio.to_thread(self._session_masker, session.cwd)
         proposer = await asyncio.to_thread(self.proposer, session.cwd, settings, masker)
-        model = session.model if _same_model(session.settings, settings) else await self._model(settings, session.cwd)
+        same = _same_model(session.settings, settings)
+        model = session.model if same else await self._model(settings, session.cwd, masker)
         await session.configure(settings, model, proposer)
 
     async def close(self) -> None:
@@ -102,7 +104,7 @@ class Opener:
     async def _make(self, summary: SessionSummary, settings: Settings) -> Session:
         masker = await asyncio.to_thread(self._session_masker, summary.cwd)
         proposer = await asyncio.to_thread(self.proposer, summary.cwd, settings, masker)
-        model = await self._model(settings, summary.cwd)
+        model = await self._model(settings, summary.cwd, masker)
         hold = self._journal.hold(summary.id)
         spool = self._journal.spool_folder(summary.id)
         return Session(
@@ -148,7 +150,7 @@ class Opener:
             unsaved=lambda command: self.unsaved(cwd, command),
         )
 
-    async def _model(self, settings: Settings, cwd: str) -> AnyModel:
+    async def _model(self, settings: Settings, cwd: str, masker: Masker) -> AnyModel:
         if settings.replay is not None:
             tape = await asyncio.to_thread(_load_tape, settings.replay)
             source = TapeSource(tape, strict=settings.strict_replay, workspace=cwd)
@@ -160,32 +162,37 @@ class Opener:
                 "or `replay` to a tape.",
             )
         prices = await asyncio.to_thread(_read_prices, settings.price_file)
-        models = [self._live_model(settings, name, cwd, prices) for name in names]
+        if settings.record and len(names) > 1:
+            raise SettingsError("`record`: a tape holds what one model says, but `models` names several. Record one.")
+        models = [self._live_model(settings, name, prices, _recorder(settings, name, cwd, masker)) for name in names]
         if len(models) == 1:
             return models[0]
         return Rotation(models, chance=random.Random() if settings.rotation == "random" else None)  # noqa: S311
 
-    def _live_model(self, settings: Settings, name: str, cwd: str, prices: Prices) -> Model:
+    def _live_model(self, settings: Settings, name: str, prices: Prices, on_exchange: OnExchange | None) -> Model:
         ca_bundle = settings.ca_bundle or ""
         self._provider.warm_up(ca_bundle)
         source = self._provider.source(
             api_base=settings.api_base or "",
             timeout=settings.request_timeout,
             ca_bundle=ca_bundle,
-            on_exchange=self._recorder(settings, name, cwd),
+            on_exchange=on_exchange,
         )
         return _model_of(settings, name, settings.dialect, source, prices)
 
-    def _recorder(self, settings: Settings, name: str, cwd: str) -> OnExchange | None:
-        if not settings.record:
-            return None
-        dialect = dialect_for(name, settings.dialect).name
-        path = Path(settings.record).expanduser()
-        return Recorder(path, model=name, dialect=dialect, masker=self.masker, workspace=cwd).take
-
 
 def _load_tape(path: str) -> Tape:
-    return Tape.load(Path(path).expanduser())
+    tape = Tape.load(Path(path).expanduser())
+    if aged := tape.age_remark(datetime.now(UTC)):
+        log.warning("%s", aged)
+    return tape
+
+
+def _recorder(settings: Settings, name: str, cwd: str, masker: Masker) -> OnExchange | None:
+    if not settings.record:
+        return None
+    dialect = dialect_for(name, settings.dialect).name
+    return Recorder(Path(settings.record).expanduser(), model=name, dialect=dialect, masker=masker, workspace=cwd).take
 
 
 def _rule(settings: RuleSettings) -> Rule:

@@ -12,6 +12,7 @@ same at step 1,000 as at step 1, for only the newest turn is looked at; nothing 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from typing import Any
 from agent_core.dialects import Delta, Dialect, Query
 from agent_core.errors import ProviderFailure, SettingsError
 from agent_core.failures import failure_from_report
+from agent_core.remarks import remark
 from agent_core.tape_marks import answered_ids, differences, request_marks, shape_digest
 from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply
 
@@ -32,6 +34,8 @@ _DIALECTS_BY_NAME = {
     "anthropic.messages": "anthropic",
 }
 
+
+log = logging.getLogger(__name__)
 
 _FAULTS = {"timeout": "TimeoutError: recorded", "connection": "ConnectError: recorded"}
 
@@ -64,6 +68,7 @@ class Tape:
     dialect: str
     recorded_at: str
     frames: tuple[Frame, ...]
+    origin: str = ""  # "live", "edited" or "synthetic"; "" if it does not tell
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -73,7 +78,9 @@ class Tape:
         return tuple(text for request in requests.values() for text in request.get("prompts", []))
 
     def age_remark(self, now: datetime) -> str:
-        """Return a sentence if the tape is old or does not tell its age, else ""."""
+        """Return a sentence if the tape is old or does not tell its age, else ""; what no model said does not age."""
+        if self.origin == "synthetic":
+            return ""
         try:
             recorded = datetime.fromisoformat(self.recorded_at)
         except ValueError:
@@ -110,6 +117,7 @@ class Tape:
             dialect=_DIALECTS_BY_NAME.get(dialect, dialect),
             recorded_at=str(value.get("recorded_at", "")),
             frames=tuple(_frame(frame, f"{name}, frame {number}") for number, frame in enumerate(frames, 1)),
+            origin=str(value.get("origin", "")),
         )
 
 
@@ -138,8 +146,11 @@ class TapeSource:
 
     def remarks(self) -> tuple[str, ...]:
         """Return, for the end of a run, sentences on what of the tape was not used or not as recorded."""
-        unused = f"{self.left_over} of the {len(self.tape.frames)} frames of {self.tape.name} were not used."
-        return (*self.notes, *([unused] if self.left_over else []))
+        return (*self.notes, *filter(None, [self._unused()]))
+
+    def _unused(self) -> str:
+        used = f"{self.left_over} of the {len(self.tape.frames)} frames of {self.tape.name} were not used."
+        return used if self.left_over else ""
 
     async def ask(
         self,
@@ -166,7 +177,9 @@ class TapeSource:
         return replace(reply, usage=usage)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Tell what was not used; nothing is held."""
+        if unused := self._unused():
+            log.warning("%s", unused)
 
     def _find_place(self, dialect: Dialect, history: Sequence[Message]) -> None:
         """Go to the frame that follows the replies a resumed conversation holds already."""
@@ -214,11 +227,15 @@ class TapeSource:
     def _note_drift(self, frame: Frame, reply: ModelReply) -> None:
         received = [frame.body] if frame.events is None else list(frame.events)
         if frame.about.get("shape", digest := shape_digest(received)) != digest:
-            self.notes.append(f"Frame {self._next} of {self.tape.name} was edited after it was recorded.")
+            self._note("was edited after it was recorded")
         expected = frame.about.get("expect", {})
         calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.calls]
         if expected.get("stop", reply.finish) != reply.finish or expected.get("calls", calls) != calls:
-            self.notes.append(f"Frame {self._next} of {self.tape.name} is read otherwise than when it was recorded.")
+            self._note("is read otherwise than when it was recorded")
+
+    def _note(self, what: str) -> None:
+        self.notes.append(f"Frame {self._next} of {self.tape.name} {what}.")
+        remark(self.notes[-1])
 
     def _failure(self, what: str) -> ProviderFailure:
         return ProviderFailure(

@@ -8,7 +8,6 @@ written, and a frame in which a secret is found all the same is not written, nor
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,12 +17,12 @@ from typing import Any
 from agent_core.dialects import Query
 from agent_core.errors import SettingsError
 from agent_core.redaction import Masker
+from agent_core.remarks import remark
 from agent_core.source import Exchange
 from agent_core.tape import FORMAT, Tape
 from agent_core.tape_marks import request_marks, shape_digest
 from agent_core.types import AssistantTurn, ModelReply
 
-_log = logging.getLogger("handrail.tape")
 _TAIL = "\n  ]\n}\n"
 
 
@@ -105,7 +104,7 @@ class Recorder:
 
     def _stop(self, why: str) -> None:
         self.problem = f"The recording to {self.path} ended after {self._frames} frames: {why}."
-        _log.warning("%s", self.problem)
+        remark(self.problem)
 
 
 def expectation(reply: ModelReply) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class HandrailServer(WireServer):
     def log_to_client(self, trace: types.TraceValue) -> None:
         """Send the log to the client, as much as this trace level asks for."""
         if self._client_log is None:
-            self._client_log = ClientLog(self.window_log_message)
+            self._client_log = ClientLog(self.window_log_message, self.window_show_message)
             if self._registry is not None:
                 self._client_log.mask = self._registry.opener.masker.mask
         self._client_log.set_trace(trace)

@@ -16,6 +16,7 @@ from agent_core.dialects import dialect_for
 from agent_core.journal import Journal, SessionSummary
 from agent_core.model import Model
 from agent_core.opening import Opener
+from agent_core.redaction import Masker
 from agent_core.session import Session
 from agent_core.settings import Settings, build
 from agent_core.steps import Call
@@ -64,7 +65,7 @@ class _ScriptedOpener(Opener):
         super().__init__(*args, **more)
         self._story = story
 
-    async def _model(self, settings: Settings, cwd: str) -> Model:
+    async def _model(self, settings: Settings, cwd: str, masker: Masker) -> Model:
         return Model("openai/scripted", dialect_for("openai/scripted"), self._story.script, max_attempts=1)
 
 
