@@ -31,7 +31,11 @@ from agent_core.errors import JournalError, SessionHeld, UnknownSession
 EVENTS_VERSION = 1
 """Goes up when an event gets a new class, so that an older version knows that it cannot read a session."""
 
-_SCHEMA = """
+SCHEMA_VERSION = 1
+"""Goes up when the tables change; a journal of a newer version is refused."""
+
+_SCHEMA = f"""
+PRAGMA user_version = {SCHEMA_VERSION};
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, cwd TEXT NOT NULL, title TEXT NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL,
     state TEXT NOT NULL, stop TEXT, steps INTEGER NOT NULL, cost REAL, holder TEXT NOT NULL, model TEXT NOT NULL,
@@ -167,6 +171,13 @@ class Journal:
             connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_VERSION:
+                connection.close()
+                raise JournalError(
+                    f"A newer version of Handrail wrote the journal {path}. Install that version, "
+                    "or set HANDRAIL_STATE_DIR to another folder.",
+                )
             connection.executescript(_SCHEMA)
             self._connection = connection
         return self._connection

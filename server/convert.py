@@ -203,7 +203,7 @@ def piece(session: Session, each: Piece) -> wire.StreamParams:
 
 def _current_step(session: Session, step: Step) -> wire.Step:
     shown = _step(step, session)
-    if step.reply is not None or session.state is not State.QUERYING:
+    if step.reply is not None or session.state is not State.QUERYING or session.live.step != step.index:
         return shown
     text_offset, text = session.live.tail("text")
     reasoning_offset, reasoning = session.live.tail("reasoning")

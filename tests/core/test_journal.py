@@ -133,3 +133,15 @@ async def test_a_journal_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="cannot be used"):
         await journal.add(SUMMARY)
     await journal.close()
+
+
+async def test_a_journal_of_a_newer_version_is_refused_in_a_sentence(journal: Journal) -> None:
+    await journal.add(SUMMARY)
+    await journal.close()
+    with sqlite3.connect(journal.folder / "journal.db") as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    later = Journal(journal.folder)
+    with pytest.raises(JournalError, match="newer version of Handrail"):
+        await later.summaries()
+    await later.close()

@@ -13,6 +13,7 @@ from server.app import create
 from tests.core.replies import bash, chat_body, chat_call
 from tests.server.conftest import ANNOUNCED, Desk, decision, pending
 from tests.server.raw_client import loopback
+from tests.wire.chat_bodies import USAGE, chunk
 
 DONE = chat_body("Done.")
 
@@ -347,3 +348,23 @@ async def test_files_that_a_command_changed_are_listed_with_its_result(desk: Des
     changed, nothing = [call["result"].get("changedFiles", []) for call in page["steps"][0]["calls"]]
     assert changed == [f"{desk.cwd}/a", f"{desk.cwd}/b", f"{desk.cwd}/d/new%20file"]
     assert nothing == []
+
+
+def streamed(text: str, command: str) -> dict[str, Any]:
+    """Return a frame of a tape whose reply was streamed."""
+    call = {**bash("c", command), "index": 0} if command else None
+    delta = {"role": "assistant", "content": text, **({"tool_calls": [call]} if call else {})}
+    events = [chunk(delta), chunk({}, "tool_calls" if call else "stop"), {**chunk({}), "choices": [], "usage": USAGE}]
+    body = "".join(f"data: {json.dumps(each)}\n\n" for each in events) + "data: [DONE]\n\n"
+    return {"$frame": {"kind": "sse"}, "body_text": body}
+
+
+async def test_a_new_step_never_shows_the_text_of_the_one_before(desk: Desk) -> None:
+    frames = [streamed(f"This is the long text of reply {i}.", f"echo {i}") for i in range(3)]
+    settings = {"mode": "rules", "rules": [{"match": ["echo"], "decision": "allow"}]}
+    await desk.step(await desk.new(*frames, streamed("End.", ""), **settings), "Go.")
+    updates = [m["params"] for m in desk.client.received if m.get("method") == "handrail/session/didUpdate"]
+    texts = {1: "reply 0", 2: "reply 1", 3: "reply 2", 4: "End."}
+    shown = [(each["step"]["index"], each["step"].get("text", "")) for each in updates if "step" in each]
+    assert {index for index, _ in shown} == set(texts)
+    assert [(index, text) for index, text in shown if text and texts[index] not in text] == []
