@@ -72,6 +72,9 @@ def _add_run(commands: _Commands[argparse.ArgumentParser]) -> None:
         help="do not ask: reject every command that needs a decision, leave it waiting and end, or approve it unseen",
     )
     run.add_argument("--log", action="store_true", help="print the server's log to stderr")
+    run.add_argument(
+        "--refresh", type=Path, metavar="TAPE", help="ask what was asked for this tape, record it anew, and compare"
+    )
     _add_settings(run)
 
 

@@ -21,6 +21,7 @@ from editors.terminal import commands
 from editors.terminal.client import ConnectionLost, RequestFailed, ServerGone
 from editors.terminal.exits import Exit
 from editors.terminal.problems import Problem, problem_of
+from editors.terminal.refreshing import refresh
 from editors.terminal.running import Task, run
 from editors.terminal.turn import Left
 from server.protocol import Settings
@@ -43,6 +44,8 @@ def dispatch(options: argparse.Namespace) -> int:
 
 def _named(options: argparse.Namespace) -> Coroutine[Any, Any, Exit]:
     match options.command:
+        case "run" if options.refresh is not None:
+            return refresh(options.refresh, _task(options))
         case "run":
             return run(_task(options))
         case "demo" if options.prepare is not None:
@@ -68,7 +71,9 @@ def _named(options: argparse.Namespace) -> Coroutine[Any, Any, Exit]:
 
 
 def _task(options: argparse.Namespace) -> Task:
-    if options.task is None and options.resume is None:
+    if options.refresh is not None and (options.resume or options.replay or options.record):
+        raise Problem("--refresh records by itself: leave out --resume, --replay and --record.", Exit.USAGE)
+    if options.task is None and options.resume is None and options.refresh is None:
         raise Problem('There is no task. Give one: handrail run "TASK" --model NAME', Exit.USAGE)
     if not options.cwd.is_dir():
         raise Problem(f"The folder {options.cwd} does not exist. Give the project's folder by --cwd.", Exit.USAGE)

@@ -41,6 +41,7 @@ class Task:
     cwd: Path
     settings: Settings
     resume: str | None = None
+    then: tuple[str, ...] = ()  # further prompts, each after a turn that was done
     on_ask: OnAsk | None = None
     show_log: bool = False
 
@@ -138,6 +139,9 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
     face.show(header_lines(snapshot))
     try:
         final = await (turn.follow() if snapshot.pending else turn.step(task.prompt))
+        for prompt in task.then:
+            if final.stop_reason in DONE_WELL:
+                final = await turn.step(prompt)
     except Undecided:
         _show_way_back(face, snapshot, "left; the command keeps waiting")
         return Exit.UNDECIDED
