@@ -1,7 +1,8 @@
 """Feeds one machine: each event into the journal before its effect begins, one task at a time doing effects.
 
-Invariants: events are taken in one after the other; the work belongs to the driver, never to the caller, so a caller
-that goes away loses nothing; once an event could not be written nothing more is done.
+Invariants: events are taken in one after the other; nobody is told or shown what is not written down yet; the work
+belongs to the driver, never to the caller, so a caller that goes away loses nothing; once an event could not be written
+nothing more is done.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Driver:
         self._stop = stop
         self._on_change = on_change
         self._order = asyncio.Lock()
+        self._writing = False
         self._changed = asyncio.Condition()
         self._work: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -71,24 +73,33 @@ class Driver:
             raise JournalError(f"Session {self.name} can only be read: {self.broken}")
         async with self._order:
             effect = self.machine.feed(event)
+            self._writing = True
             try:
                 await self._append(event, isinstance(effect, ev.RunCommand))
             except JournalError as error:
                 self.broken = str(error)
-                await self.tell()
                 raise
-        await self.tell()
+            finally:
+                self._writing = False
+                await self.tell()
         return effect
+
+    async def settled(self) -> None:
+        """Return when all that happened so far is written down."""
+        async with self._order:
+            pass
 
     async def rested(self, after: int) -> None:
         """Return when the session rests beyond revision `after`, or is closed; a pure read, harmless to cancel."""
         async with self._changed:
             await self._changed.wait_for(
-                lambda: self.closing or (self.resting and self.machine.record.revision > after),
+                lambda: self.closing or (self.resting and not self._writing and self.machine.record.revision > after),
             )
 
     async def tell(self) -> None:
-        """Let everybody know that something changed."""
+        """Let everybody know that something changed; while an event is being written, that comes after it."""
+        if self._writing:
+            return
         async with self._changed:
             self._changed.notify_all()
         self._on_change()

@@ -65,7 +65,7 @@ def query_model(record: Record) -> ev.Effect:
 def run_command(record: Record) -> ev.Effect:
     """Start the first approved call: from here on it counts as running, so that a crash cannot run it twice."""
     call = record.with_status(CallStatus.APPROVED)[0]
-    call.status = CallStatus.RUNNING
+    call.status, call.started_at = CallStatus.RUNNING, record.last_at
     return ev.RunCommand(call.to_run)
 
 

@@ -151,6 +151,10 @@ class Session:
         """Return when the session rests beyond revision `after`, or is closed; a pure read, harmless to cancel."""
         await self._driver.rested(after)
 
+    async def settled(self) -> None:
+        """Return when all that happened so far is written down, so that what is shown survives a crash."""
+        await self._driver.settled()
+
     # --- opening and closing ---------------------------------------------------------------------------------------
 
     async def open(self) -> None:

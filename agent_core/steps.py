@@ -39,6 +39,7 @@ class Call:
     note: str = ""  # the person's reason, or what was wrong with the call
     decided_by: str = ""
     decided_at: float = 0.0
+    started_at: float = 0.0  # 0 until it counts as running
     result: CommandResult | None = None
 
     @property

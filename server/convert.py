@@ -267,7 +267,7 @@ def _call(call: Call, session: Session, count: int) -> wire.Call:
         decision_reason=call.note or None,
         edited_from=shown.command if edited and shown else None,
         related_rejection=call.related or None,
-        started_at_ms=round(call.result.started_at * 1000) if call.result and call.result.started_at else None,
+        started_at_ms=round(call.started_at * 1000) if call.started_at else None,
         result=_result(call, session),
     )
 

@@ -22,6 +22,7 @@ from agent_core.errors import (
 )
 from agent_core.export import export as export_text
 from agent_core.record import Record
+from agent_core.session import Session
 from agent_core.types import CallStatus, Decision
 from server import convert
 from server import protocol as wire
@@ -76,10 +77,16 @@ def _data(registry: Registry, params: Any, error: HandrailError) -> wire.ErrorDa
     return wire.ErrorData(state=state)
 
 
+async def _shown(session: Session) -> wire.Snapshot:
+    """Return a session's snapshot, of nothing that a crash could still undo."""
+    await session.settled()
+    return convert.snapshot(session)
+
+
 async def new(registry: Registry, params: wire.NewParams) -> wire.Snapshot:
     """Open a session."""
     session = await registry.new(convert.path_of(params.cwd), convert.settings_of(params.settings))
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def list_sessions(registry: Registry, params: wire.ListParams) -> wire.SessionList:
@@ -90,21 +97,21 @@ async def list_sessions(registry: Registry, params: wire.ListParams) -> wire.Ses
 
 async def load(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
     """Open a stored session."""
-    return convert.snapshot(await registry.load(params.session_id))
+    return await _shown(await registry.load(params.session_id))
 
 
 async def step(registry: Registry, params: wire.StepParams) -> wire.Snapshot:
     """Start steps."""
     session = registry.get(params.session_id)
     await session.step(params.prompt, params.max_steps, convert.context_items(params.context))
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def decide(registry: Registry, params: wire.DecideParams) -> wire.Snapshot:
     """Take decisions."""
     session = registry.get(params.session_id)
     await session.decide([_decision(session, each) for each in params.decisions])
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 def _decision(session: Any, each: wire.Decision) -> Decision:
@@ -133,24 +140,24 @@ async def cancel(registry: Registry, params: wire.CancelParams) -> wire.Snapshot
     """Cancel the turn or one command."""
     session = registry.get(params.session_id)
     await session.cancel(params.call_id)
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def wait(registry: Registry, params: wire.WaitParams) -> wire.Snapshot:
     """Answer at rest."""
     session = registry.get(params.session_id)
     await session.rested(params.after)
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def get(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
     """Answer now."""
-    return convert.snapshot(registry.get(params.session_id))
+    return await _shown(registry.get(params.session_id))
 
 
 async def close(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
     """Close a session."""
-    return convert.snapshot(await registry.close_session(params.session_id))
+    return await _shown(await registry.close_session(params.session_id))
 
 
 async def delete(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
@@ -162,7 +169,7 @@ async def configure(registry: Registry, params: wire.ConfigureParams) -> wire.Sn
     """Change settings."""
     session = registry.get(params.session_id)
     await registry.configure(session, convert.settings_of(params.settings))
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def queue(registry: Registry, params: wire.QueueParams) -> wire.Snapshot:
@@ -172,28 +179,28 @@ async def queue(registry: Registry, params: wire.QueueParams) -> wire.Snapshot:
         await session.queue(params.prompt)
     else:
         await session.unqueue(params.withdraw or "")
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def compact(registry: Registry, params: wire.SessionParams) -> wire.Snapshot:
     """Send less of the conversation from now on."""
     session = registry.get(params.session_id)
     await session.compact()
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def run(registry: Registry, params: wire.RunParams) -> wire.Snapshot:
     """Run the person's own command."""
     session = registry.get(params.session_id)
     await session.run(params.command)
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def detach(registry: Registry, params: wire.DetachParams) -> wire.Snapshot:
     """Leave a running command running."""
     session = registry.get(params.session_id)
     session.detach(params.call_id)
-    return convert.snapshot(session)
+    return await _shown(session)
 
 
 async def transcript(registry: Registry, params: wire.TranscriptParams) -> wire.Transcript:

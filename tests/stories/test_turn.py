@@ -575,3 +575,26 @@ async def test_a_sandbox_that_cannot_be_had_refuses_the_command(story: Story, mo
     assert call.reason is Reason.SANDBOX_UNAVAILABLE
     assert "bubblewrap is not installed" in results(story)[0][1]
     assert not (story.workspace / "f").exists()
+
+
+async def test_nothing_is_shown_that_is_not_on_disk(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who saw an approval finds it again after a crash: so it is shown only once it is written."""
+    session = await story.open(chat_body(None, [bash("c1", "touch f")]), DONE)
+    append, disk = story.journal.append, asyncio.Event()
+
+    async def slow(summary: Any, number: int, event: Any, *, durable: bool) -> None:
+        if type(event).__name__ == "ModelReplied":
+            await disk.wait()
+        await append(summary, number, event, durable=durable)
+
+    monkeypatch.setattr(story.journal, "append", slow)
+    await session.step("Go.", None)
+    async with asyncio.timeout(5):
+        while session.state is not State.AWAITING_APPROVAL:
+            await asyncio.sleep(0.01)
+    rested = asyncio.create_task(session.rested(0))
+    settled = asyncio.create_task(session.settled())
+    done, _ = await asyncio.wait({rested, settled}, timeout=0.1)
+    assert not done
+    disk.set()
+    await asyncio.wait_for(asyncio.gather(rested, settled), 5)
