@@ -29,6 +29,7 @@ from agent_core.steps import Call
 from agent_core.types import CommandResult, FailureKind, ModelReply, Reason, Usage
 
 SUBMIT_MARKER = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+_SUBMISSION_BYTES = 16 << 20
 
 
 class Performer:
@@ -154,10 +155,19 @@ class Performer:
             self.command = None
         self.live.flush()
         result = replace(result, changed_files=await self._changes.since(result.started_at))
-        return ev.CommandFinished(time.time(), call.key, result, self._submission(result))
+        return ev.CommandFinished(time.time(), call.key, result, await self._submission(result))
 
-    def _submission(self, result: CommandResult) -> str | None:
+    async def _submission(self, result: CommandResult) -> str | None:
+        """Return what a command submitted, whole and as it was written, not as the model is shown it; else None."""
         if self.settings.completion != "submit" or result.exit_code != 0:
             return None
         first, _, rest = result.output.lstrip().partition("\n")
-        return rest if first.strip() == SUBMIT_MARKER else None
+        if first.strip() != SUBMIT_MARKER:
+            return None
+        return await asyncio.to_thread(_after_first_line, result.spool) if result.spool else rest
+
+
+def _after_first_line(spool: str) -> str:
+    with open(spool, "rb") as file:
+        text = file.read(_SUBMISSION_BYTES).decode("utf-8", "replace")
+    return text.lstrip().partition("\n")[2]
