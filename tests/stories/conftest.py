@@ -66,7 +66,8 @@ class _ScriptedOpener(Opener):
         self._story = story
 
     async def _model(self, settings: Settings, cwd: str, masker: Masker) -> Model:
-        return Model("openai/scripted", dialect_for("openai/scripted"), self._story.script, max_attempts=1)
+        dialect = dialect_for(settings.model, settings.dialect)
+        return Model(settings.model, dialect, self._story.script, stream=settings.stream, max_attempts=1)
 
 
 @pytest.fixture

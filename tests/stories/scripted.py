@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from agent_core.dialects import Delta, Dialect, Query
@@ -16,7 +17,8 @@ from agent_core.errors import ProviderFailure
 from agent_core.types import FailureKind, ModelReply
 from tests.wire import strict
 
-Scripted = dict[str, Any] | ProviderFailure | Callable[[], Awaitable[dict[str, Any]]]
+Scripted = dict[str, Any] | list[dict[str, Any]] | ProviderFailure | Callable[[], Awaitable[dict[str, Any]]]
+"""A whole body, the events of a streamed one, a failure, or what gives a body later."""
 
 
 class Script:
@@ -32,7 +34,8 @@ class Script:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The messages of the newest request."""
-        messages: list[dict[str, Any]] = self.requests[-1]["messages"]
+        body = self.requests[-1]
+        messages: list[dict[str, Any]] = body["input" if "input" in body else "messages"]
         return messages
 
     async def ask(
@@ -46,13 +49,24 @@ class Script:
         reply = self.replies.pop(0)
         if isinstance(reply, ProviderFailure):
             raise reply
-        decoded = dialect.decode(reply if isinstance(reply, dict) else await reply())
-        from dataclasses import replace
-
+        assert isinstance(reply, list) is stream or callable(reply), "settings and script differ"
+        decoded = _assembled(dialect, reply, on_delta) if isinstance(reply, list) else await _decoded(dialect, reply)
         return replace(decoded, usage=replace(decoded.usage, cost=self.cost))
 
     async def close(self) -> None:
         self.replies.clear()
+
+
+async def _decoded(dialect: Dialect, reply: Any) -> ModelReply:
+    return dialect.decode(reply if isinstance(reply, dict) else await reply())
+
+
+def _assembled(dialect: Dialect, events: list[dict[str, Any]], on_delta: Callable[[Delta], None]) -> ModelReply:
+    assembler = dialect.assembler()
+    for event in events:
+        for delta in assembler.feed(event):
+            on_delta(delta)
+    return assembler.finish()
 
 
 async def never() -> dict[str, Any]:
