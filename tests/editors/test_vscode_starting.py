@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ pytest.importorskip("playwright", reason="Playwright is missing: install the gro
 
 from playwright.sync_api import expect
 
-from tests.editors.vscode_workbench import PATIENCE, workbench
+from tests.editors.vscode_workbench import PATIENCE, run_in_host, workbench
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -30,9 +31,16 @@ def test_nothing_starts_in_restricted_mode(tmp_path_factory: pytest.TempPathFact
 
 def test_a_missing_server_is_told_with_the_way_out(tmp_path_factory: pytest.TempPathFactory) -> None:
     missing = {"handrail.server.command": ["/nowhere/handrail", "serve"]}
-    with workbench(tmp_path_factory.mktemp("code"), vscode_install.OLDEST, **missing) as window:
+    with workbench(tmp_path_factory.mktemp("code"), vscode_install.OLDEST, settings=missing) as window:
         window.ready()
         toast = window.page.locator(".notification-toast", has_text="There is no /nowhere/handrail")
         expect(toast.get_by_role("button", name="Open Setting")).to_be_visible(timeout=PATIENCE)
         window.command("Handrail: Give a Task")
         expect(window.view.locator(".empty")).to_contain_text("Set the server")
+
+
+@pytest.mark.parametrize("version", [vscode_install.OLDEST, vscode_install.NEWEST], ids=["oldest", "newest"])
+def test_in_the_extension_host(tmp_path: Path, version: str) -> None:
+    code, told = run_in_host(tmp_path, version)
+    assert code == 0, told
+    assert sum(each.startswith("TEST pass") for each in told) == 5, told

@@ -85,6 +85,15 @@ def vscode(version: str) -> Path:
     return folder
 
 
+def built_tests() -> Path:
+    """Return the extension's folder with the extension and its tests bundled."""
+    folder = tools()
+    with locked("package"):
+        words = ["npm", "run", "--silent", "build:tests"]
+        subprocess.run(words, cwd=folder, check=True, capture_output=True, timeout=120)
+    return folder
+
+
 @functools.cache
 def package() -> Path:
     """Return the packaged extension, built from the sources of now."""

@@ -13,13 +13,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from playwright.sync_api import FrameLocator, Locator, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as NotInTime
@@ -34,6 +35,7 @@ _CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"
 _CHROMIUM += ["--disable-component-update", "--disable-sync"]
 _USER = {
     "workbench.startupEditor": "none",
+    "files.autoSave": "off",
     "chat.disableAIFeatures": True,
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "extensions.autoUpdate": False,
@@ -94,8 +96,14 @@ class Workbench:
 
     def command(self, title: str) -> None:
         """Run a command of the palette by its whole title."""
-        self._quick("F1").fill(f">{title}")
-        self.row(title).click()
+        for _ in range(3):
+            try:
+                self._quick("F1").fill(f">{title}", timeout=2000)
+                self.row(title).click(timeout=5000)
+            except NotInTime:  # something on its way to the focus closed the palette
+                continue
+            return
+        raise AssertionError(f"the palette did not stay open for {title}")
 
     def row(self, text: str) -> Locator:
         """Return the first row with a text of the list that is open."""
@@ -221,17 +229,16 @@ def _is_server(pid: int) -> bool:
 
 
 @contextmanager
-def workbench(folder: Path, version: str, *, trusted: bool = True, **settings: Any) -> Iterator[Workbench]:
+def workbench(
+    folder: Path, version: str, *, trusted: bool = True, settings: Mapping[str, Any] | None = None
+) -> Iterator[Workbench]:
     """Start VS Code with the extension on a new workspace, and open a window."""
     code, vsix, chromium = vscode_install.vscode(version), vscode_install.package(), vscode_install.browser()
-    data, workspace, tapes = folder / "data", folder / "workspace", Tapes(folder)
-    for each in (data / "User", data / "Machine", workspace, folder / "extensions"):
-        each.mkdir(parents=True)
+    workspace, tapes = folder / "workspace", Tapes(folder)
+    workspace.mkdir(parents=True)
     tapes.record(chat_body("Nothing to do."))
-    machine = {"handrail.server.command": SERVER, "handrail.replay": str(tapes.path), **settings}
-    user = {**_USER, "security.workspace.trust.enabled": not trusted}
-    (data / "Machine" / "settings.json").write_text(json.dumps(machine))
-    (data / "User" / "settings.json").write_text(json.dumps(user))
+    machine = {"handrail.server.command": SERVER, "handrail.replay": str(tapes.path), **(settings or {})}
+    _write_settings(folder, machine, trusted=trusted)
     with _serving(code, folder, vsix, trusted=trusted) as url, sync_playwright() as playwright:
         chrome = playwright.chromium.launch(executable_path=chromium, args=_CHROMIUM)
         page = chrome.new_context(viewport={"width": 1280, "height": 800}).new_page()
@@ -245,8 +252,48 @@ def workbench(folder: Path, version: str, *, trusted: bool = True, **settings: A
             chrome.close()
 
 
+def run_in_host(folder: Path, version: str) -> tuple[object, list[str]]:
+    """Run the extension's API tests inside VS Code's extension host; return the exit code and what they told."""
+    code, chromium, extension = vscode_install.vscode(version), vscode_install.browser(), vscode_install.built_tests()
+    workspace = folder / "workspace"
+    (workspace / ".vscode").mkdir(parents=True)
+    theirs = {"handrail.server.command": ["/nowhere/theirs"], "handrail.mode": "trusted"}
+    (workspace / ".vscode" / "settings.json").write_text(json.dumps(theirs))
+    _write_settings(folder, {"handrail.server.command": SERVER}, trusted=True)
+    told: list[str] = []
+    codes: list[object] = []
+    with _serving(code, folder, None, trusted=True) as url, sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=chromium, args=_CHROMIUM)
+        try:
+            page = chrome.new_page()
+            page.expose_function("codeAutomationLog", lambda _, given: told.append(" ".join(map(str, given))))
+            page.expose_function("codeAutomationExit", lambda code: codes.append(code))
+            remote = "vscode-remote://" + url.removeprefix("http://")
+            payload = [
+                ["extensionDevelopmentPath", f"{remote}{extension}"],
+                ["extensionTestsPath", f"{remote}{extension}/dist/api/index.js"],
+                ["skipWelcome", "true"],
+            ]
+            page.goto(f"{url}/?folder={workspace}&payload={quote(json.dumps(payload))}", wait_until="domcontentloaded")
+            end = time.monotonic() + 120
+            while not codes and time.monotonic() < end:
+                page.wait_for_timeout(100)
+        finally:
+            chrome.close()
+    return (codes[0] if codes else "no end within 120 s"), [each for each in told if each.startswith("TEST ")]
+
+
+def _write_settings(folder: Path, machine: Mapping[str, Any], *, trusted: bool) -> None:
+    data = folder / "data"
+    for each in (data / "User", data / "Machine", folder / "extensions"):
+        each.mkdir(parents=True)
+    user = {**_USER, "security.workspace.trust.enabled": not trusted}
+    (data / "Machine" / "settings.json").write_text(json.dumps(machine))
+    (data / "User" / "settings.json").write_text(json.dumps(user))
+
+
 @contextmanager
-def _serving(code: Path, folder: Path, vsix: Path, *, trusted: bool) -> Iterator[str]:
+def _serving(code: Path, folder: Path, vsix: Path | None, *, trusted: bool) -> Iterator[str]:
     environ = {
         **os.environ,
         "EXTENSIONS_GALLERY": "{}",
@@ -258,10 +305,13 @@ def _serving(code: Path, folder: Path, vsix: Path, *, trusted: bool) -> Iterator
     base = [str(code / "node"), str(code / "node_modules/code-server/lib/vscode/out/server-main.js")]
     base += ["--server-data-dir", data, "--user-data-dir", data, "--extensions-dir", str(folder / "extensions")]
     base += ["--accept-server-license-terms"]
-    subprocess.run([*base, "--install-extension", str(vsix)], env=environ, check=True, capture_output=True, timeout=60)
+    if vsix is not None:
+        words = [*base, "--install-extension", str(vsix)]
+        subprocess.run(words, env=environ, check=True, capture_output=True, timeout=60)
     port = _free_port()
     more = ["--host", "127.0.0.1", "--port", str(port), "--without-connection-token", "--disable-telemetry"]
     more += ["--disable-workspace-trust"] if trusted else []
+    more += ["--enable-smoke-test-driver"] if vsix is None else []
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen([*base, *more], env=environ, stdout=log, stderr=log, start_new_session=True)
         try:

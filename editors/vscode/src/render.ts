@@ -137,7 +137,7 @@ function composer(view: View): VNode {
     h(
       "div",
       { class: "chips", role: "group", "aria-label": "Context to give along" },
-      ...view.chips.map((chip) => {
+      ...(busy ? [] : view.chips).map((chip) => {
         const chosen = view.chosen.includes(chip.id);
         return h(
           "button",
@@ -172,7 +172,7 @@ function composer(view: View): VNode {
     h("textarea", {
       key: "prompt",
       id: "prompt",
-      rows: "3",
+      rows: busy ? "2" : "3",
       "aria-label": busy ? "What to tell the agent" : "Task for the agent",
       placeholder: busy ? "Tell the agent more; it is sent with the next query" : "Describe a task. Enter sends it.",
     }),

@@ -19,13 +19,16 @@ declare function acquireVsCodeApi(): {
 
 const SEEN_AFTER_MS = 400;
 const OWN_KEY_MS = 1000;
+const OWN_HAND_MS = 1000;
 const PREVIEW_AFTER_MS = 250;
 const page = acquireVsCodeApi();
 let view: View = EMPTY;
 let drawing = false;
 let shownDigest = "";
 let shownAt = 0;
+const left = new WeakSet<Element>();
 let lastKeyAt = -OWN_KEY_MS;
+let lastHandAt = 0;
 
 function change(each: Change): void {
   view = reduce(view, each);
@@ -38,17 +41,16 @@ function change(each: Change): void {
 
 function draw(): void {
   drawing = false;
-  const sticking = Array.from(document.querySelectorAll("#transcript, [data-stick]")).filter(atEnd);
-  const first = document.querySelector("#transcript") === null;
   patch(document.body, [render(view)]);
-  for (const element of sticking) element.scrollTop = element.scrollHeight;
-  const transcript = document.querySelector("#transcript");
-  if (first && transcript) transcript.scrollTop = transcript.scrollHeight;
-  for (const element of document.querySelectorAll("[data-stick]:not([data-stuck])")) {
-    element.setAttribute("data-stuck", "");
-    element.scrollTop = element.scrollHeight;
-  }
+  follow();
   afterDrawing();
+}
+
+/** Keep at their end the boxes that grow, unless the person scrolled one away from it. */
+function follow(): void {
+  for (const element of document.querySelectorAll("#transcript, [data-stick]")) {
+    if (!left.has(element)) element.scrollTop = element.scrollHeight;
+  }
 }
 
 function afterDrawing(): void {
@@ -85,6 +87,15 @@ function announcement(): HTMLElement {
 
 function atEnd(element: Element): boolean {
   return element.scrollHeight - element.scrollTop - element.clientHeight < 8;
+}
+
+function scrolled(event: Event): void {
+  const element = event.target;
+  if (element instanceof Element) {
+    if (atEnd(element)) left.delete(element);
+    else if (performance.now() - lastHandAt < OWN_HAND_MS) left.add(element);
+  }
+  lookForEnd();
 }
 
 function lookForEnd(): void {
@@ -223,13 +234,20 @@ document.addEventListener("input", (event) => {
     page.postMessage({ type: "preview", sessionId: snapshot.sessionId, digest: approving.digest, command: box.value });
   }, PREVIEW_AFTER_MS);
 });
-document.addEventListener("scroll", lookForEnd, { capture: true, passive: true });
-window.addEventListener("resize", lookForEnd);
+document.addEventListener("scroll", scrolled, { capture: true, passive: true });
+window.addEventListener("resize", () => {
+  follow();
+  lookForEnd();
+});
 window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   const message = event.data;
   if (message.type === "wish") wish(message.wish);
   else change(message);
 });
+// Only a person scrolls away from the end; layout and our own following fire the same event.
+for (const type of ["wheel", "pointermove", "keydown", "touchmove"]) {
+  document.addEventListener(type, () => (lastHandAt = performance.now()), { capture: true, passive: true });
+}
 for (const type of ["focus", "blur"]) {
   window.addEventListener(type, () => page.postMessage({ type: "focused", focused: type === "focus" }));
 }
