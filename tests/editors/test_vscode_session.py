@@ -249,7 +249,7 @@ def test_unsaved_files_are_told_with_a_way_to_save(window: Workbench) -> None:
     window.page.keyboard.type("unsaved")
     window.show()
     window.ask("cat draft.txt")
-    unsaved = window.approval.locator(".warning", has_text="unsaved changes")
+    unsaved = window.approval.locator(".unsaved")
     expect(unsaved).to_contain_text("draft.txt")
     unsaved.locator("button").click()
     expect(unsaved).to_have_count(0)
@@ -265,6 +265,12 @@ def test_chips_give_along_what_the_editor_knows(window: Workbench) -> None:
     expect(chips).to_contain_text(["chosen.txt", "Selection, lines 1"])
     chips.nth(1).click()
     expect(chips.nth(1)).to_have_attribute("aria-pressed", "true")
+    window.tapes.record(chat_body("Seen."))
+    window.new_session()
+    window.prompt("Look at this.")
+    window.closing("The model ended its turn")
+    expect(window.view.locator(".said")).to_contain_text("the chosen words")
+    expect(chips.nth(1)).to_have_attribute("aria-pressed", "false")
 
 
 def test_files_that_a_command_changed_can_be_opened(window: Workbench) -> None:

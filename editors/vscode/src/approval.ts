@@ -37,7 +37,7 @@ export function approval(view: View): VNode | false {
       },
       escape(call.display),
     ),
-    ...warnings(view, call),
+    ...warnings(call),
     now.doing === "editing" && editor(call, now),
     now.doing === "rejecting" && reasonBox(),
     choices(view, call, now),
@@ -59,7 +59,7 @@ function facts(call: Call): VNode {
   return h("p", { class: "facts" }, ...parts);
 }
 
-function warnings(view: View, call: Call): VNode[] {
+function warnings(call: Call): VNode[] {
   const texts = call.warnings.map(escape);
   if (call.relatedRejection !== undefined) texts.push("It is like a command that you rejected in this turn.");
   const shown = texts.map((text, at) => h("p", { key: `warning-${at}`, class: "warning" }, `⚠ ${text}`));
@@ -68,14 +68,11 @@ function warnings(view: View, call: Call): VNode[] {
       h("p", { key: "verdict", class: "quiet" }, `${judged(call.verdict.decision)}: ${escape(call.verdict.why)}`),
     );
   }
-  if (view.unsaved.length > 0) {
-    const text = `⚠ ${count(view.unsaved.length, "file")} with unsaved changes: ${view.unsaved.map(nameOf).join(", ")}. `;
-    const save = h(
-      "button",
-      { class: "link", act: { do: "send", message: { type: "act", act: "saveAll", id: "" } } },
-      "Save all",
-    );
-    shown.push(h("p", { key: "unsaved", class: "warning" }, text, save));
+  if (call.unsavedFiles.length > 0) {
+    const files = call.unsavedFiles.map(nameOf).join(", ");
+    const act = { do: "send", message: { type: "act", act: "saveAll", id: "" } } as const;
+    const save = h("button", { class: "link", act }, "Save all files");
+    shown.push(h("p", { key: "unsaved", class: "unsaved" }, `Unsaved: ${files}. `, save));
   }
   return shown;
 }

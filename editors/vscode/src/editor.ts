@@ -1,5 +1,5 @@
 /**
- * What the editor knows (selection, open file, diagnostics, unsaved files) and what it opens.
+ * What the editor knows (selection, open file, diagnostics) and what it opens.
  *
  * Invariants: only files are told and opened that a snapshot names or the person has open; texts are bounded.
  */
@@ -56,16 +56,6 @@ function problems(uri: vscode.Uri): string {
       return `${each.range.start.line + 1}:${each.range.start.character + 1} ${severity}: ${each.message}`;
     });
   return lines.join("\n").slice(0, LONGEST);
-}
-
-/** Files inside `folder` with changes that are not saved. */
-export function unsaved(folder: string): string[] {
-  const inside = `${folder.replace(/\/$/, "")}/`;
-  return vscode.workspace.textDocuments
-    .filter(
-      (document) => document.isDirty && document.uri.scheme === "file" && document.uri.toString().startsWith(inside),
-    )
-    .map((document) => document.uri.toString());
 }
 
 /** As much as is used of the built-in extension `vscode.git`. */

@@ -6,7 +6,7 @@
  */
 import * as vscode from "vscode";
 import { Desk, Refused, resumable } from "./desk";
-import { chips, contextOf, openChanges, unsaved } from "./editor";
+import { chips, contextOf, openChanges } from "./editor";
 import { locate } from "./environment";
 import { Keys } from "./keys";
 import type { FromPage, PageAct, ServerState, Wish } from "./messages";
@@ -49,8 +49,6 @@ export class Host implements vscode.Disposable {
       vscode.window.onDidChangeActiveTextEditor(() => this.offerChips()),
       vscode.window.onDidChangeTextEditorSelection(() => this.offerChips()),
       vscode.languages.onDidChangeDiagnostics(() => this.offerChips()),
-      vscode.workspace.onDidChangeTextDocument((event) => event.contentChanges.length > 0 && this.tellUnsaved()),
-      vscode.workspace.onDidSaveTextDocument(() => this.tellUnsaved()),
     );
     this.changed();
   }
@@ -145,16 +143,10 @@ export class Host implements vscode.Disposable {
     if (current?.sessionId !== this.context.workspaceState.get(SHOWN) && this.server.state.state === "ready") {
       void this.context.workspaceState.update(SHOWN, current?.sessionId);
     }
-    this.tellUnsaved();
   }
 
   private offerChips(): void {
     if (this.panel.visible) this.panel.post({ type: "chips", chips: chips() });
-  }
-
-  private tellUnsaved(): void {
-    const current = this.desk.current;
-    if (this.panel.visible && current) this.panel.post({ type: "unsaved", files: unsaved(current.cwd) });
   }
 
   private receive(message: FromPage): void {
@@ -163,7 +155,6 @@ export class Host implements vscode.Disposable {
         this.panel.post({ type: "server", server: this.server.state });
         this.panel.post(this.desk.whole());
         this.offerChips();
-        this.tellUnsaved();
         break;
       case "prompt":
         this.attempt(() => this.prompt(message.text, message.chips));

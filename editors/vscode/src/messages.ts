@@ -35,7 +35,6 @@ export type ToPage =
   | { type: "piece"; piece: StreamParams }
   | { type: "others"; others: number }
   | { type: "chips"; chips: readonly Chip[] }
-  | { type: "unsaved"; files: readonly string[] }
   | { type: "notice"; text: string }
   | { type: "preview"; digest: string; preview: Preview }
   | { type: "wish"; wish: Wish };

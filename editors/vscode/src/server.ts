@@ -126,7 +126,8 @@ export class Server implements vscode.Disposable {
       options: { cwd: "/", env: { ...process.env, ...start.keys } },
     };
     const client: LanguageClient = new QuietClient("handrail", "Handrail", program, {
-      documentSelector: [],
+      // The server compares what is open with what is on disk, to tell of unsaved files that a command touches.
+      documentSelector: [{ scheme: "file" }],
       outputChannel: this.log,
       traceOutputChannel: this.log,
       initializationOptions: start.settings,

@@ -31,7 +31,6 @@ export interface View {
   readonly chips: readonly Chip[];
   /** The chips that the person chose. */
   readonly chosen: readonly string[];
-  readonly unsaved: readonly string[];
   readonly notice: string;
   readonly approving: Approving | undefined;
 }
@@ -52,7 +51,6 @@ export const EMPTY: View = {
   others: 0,
   chips: [],
   chosen: [],
-  unsaved: [],
   notice: "",
   approving: undefined,
 };
@@ -74,8 +72,6 @@ export function reduce(view: View, change: Change): View {
       return streamed(view, change.piece);
     case "others":
       return { ...view, others: change.others };
-    case "unsaved":
-      return { ...view, unsaved: change.files };
     case "notice":
       return { ...view, notice: change.text, approving: view.approving && { ...view.approving, sent: false } };
     case "chips":
