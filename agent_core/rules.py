@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr, field_validator
@@ -76,14 +77,15 @@ class Rule(BaseModel):
         """Whether argv may mean what the rule says: by path, in another order, with options between."""
         if not argv or self.match[0] not in ("*", argv[0], known_name(argv[0])):
             return False
-        options, operands = _sorted_words(argv[1:])
+        options, operands = _sorted_words(tuple(argv[1:]))
         my_options, my_operands = _sorted_words(self.match[1:])
         if not my_options <= options or len(operands) < len(my_operands):
             return False
         return all(mine in ("*", word) for mine, word in zip(my_operands, operands, strict=False))
 
 
-def _sorted_words(words: Sequence[str]) -> tuple[set[str], list[str]]:
+@lru_cache(maxsize=1024)  # every rule about a program meets every command of it
+def _sorted_words(words: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the options, clusters of letters taken apart, and the other words in order."""
     options: set[str] = set()
     operands: list[str] = []
@@ -94,7 +96,7 @@ def _sorted_words(words: Sequence[str]) -> tuple[set[str], list[str]]:
             options.update(f"-{letter}" for letter in word[1:])
         else:
             operands.append(word)
-    return options, operands
+    return frozenset(options), tuple(operands)
 
 
 def merge_rules(user: Iterable[Rule], workspace: Iterable[Rule]) -> tuple[Rule, ...]:
