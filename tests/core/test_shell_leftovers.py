@@ -60,7 +60,7 @@ async def test_an_escape_is_reported_and_ends_with_the_session(bench: Workbench,
 ESCAPES_OF_A_RUNNING_SHELL = {
     **ESCAPES,
     "nothing to be known by": "env -i setsid sleep {n} > /dev/null 2>&1 &",
-    "deaf, and nothing to be known by": "env -i setsid sh -c 'trap \"\" TERM; sleep {n}; sleep {n}' > /dev/null 2>&1 &",
+    "deaf, and nothing to be known by": "env -i setsid sh -c 'trap \"\" TERM; exec sleep {n}' > /dev/null 2>&1 &",
 }
 
 
