@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import serving, starting, steps
+from tests.bench import calling, judging, reaching, running, serving, starting, steps
 
 README = Path(__file__).parent / "README.md"
 RUNS = 7
@@ -55,6 +55,44 @@ def serving_rows() -> list[str]:
     ]
 
 
+def model_rows() -> list[str]:
+    """Measure what a model costs beyond litellm, and how soon it is asked."""
+    found = calling.figures()
+    reached = alternate(
+        lambda: reaching.seconds_to_first_byte(reaching.ours), lambda: reaching.seconds_to_first_byte(reaching.peer), 3
+    )
+    return [
+        *(
+            row(f"a model call with {count} messages; peer: bare litellm", found.ours[count], found.bare[count], 1.1)
+            for count in (10, 200)
+        ),
+        row(
+            "processor time of 1,000 streamed deltas; peer: bare litellm",
+            found.delta * 1000,
+            found.bare_delta * 1000,
+            None,
+        ),
+        row("process start to the provider's first byte; peer: mini-swe-agent", *reached, 0.6),
+    ]
+
+
+def command_rows() -> list[str]:
+    """Measure judging and running commands."""
+    lines = [
+        bound("judging 5 words under 200 rules (processor time)", judging.seconds(0), 0.001),
+        bound("judging 5,000 characters under 200 rules (processor time)", judging.seconds(5_000), 0.02),
+    ]
+    for command, runs in (("true", 60), ("seq 1 10000", 30), ("head -c 500000000 /dev/zero", 1)):
+        ours, our_bytes = running.measure("ours", command, runs)
+        for other in ("subprocess.run", "mini-swe-agent"):
+            peer, peer_bytes = running.measure(other, command, runs)
+            goal = 1.0 if (command, other) == ("true", "mini-swe-agent") else None
+            lines.append(row(f"the runner, `{command}`; peer: {other}", ours, peer, goal))
+            if runs == 1:
+                lines.append(f"| its memory | {our_bytes / 1e6:.0f} MB | {peer_bytes / 1e6:.0f} MB | | |")
+    return lines
+
+
 def rows() -> list[str]:
     """Measure everything."""
     start = alternate(
@@ -75,6 +113,8 @@ def rows() -> list[str]:
         row("step 1000; peer: mini-swe-agent", steps.at(ours, steps.LATE), steps.at(peer, steps.LATE), 0.2),
         row("step 1000; peer: our own step 10", steps.at(ours, steps.LATE), steps.at(ours, steps.EARLY), 1.2),
         f"| memory kept per 1,000 steps | {steps.memory(1000) / 1e6:.1f} MB | | | |",
+        *model_rows(),
+        *command_rows(),
         *serving_rows(),
     ]
 

@@ -55,9 +55,11 @@ class _Relaxed(Journal):
 
 async def _ours(folder: Path, journal: Journal, count: int) -> tuple[list[float], int]:
     """Return the seconds of each step, and the bytes that they left in memory if that is traced."""
-    frames = [_frame(number) for number in range(count + 1)]
+    frames = [_frame(number) for number in range(count)]
     tape = folder / "tape.json"
-    tape.write_text(json.dumps({"model": "m", "recorded_at": "2026-01-01", "dialect": "chat", "frames": frames}))
+    tape.write_text(
+        json.dumps({"model": "m", "recorded_at": time.strftime("%Y-%m-%d"), "dialect": "chat", "frames": frames})
+    )
     opener = Opener(journal, {"PATH": os.environ["PATH"]}, can_ask=True)
     now = time.time()
     summary = SessionSummary(secrets.token_hex(8), str(folder), "", now, now, "idle", None, 0, 0.0)
