@@ -107,6 +107,7 @@ async def test_chaos(tmp_path: Path) -> None:
     assert not left, f"seed {SEED}"
     gc.collect()
     await asyncio.sleep(0.1)
-    assert descriptors() == before, f"seed {SEED}"
+    # Sockets of earlier tests may be collected meanwhile; what counts is that nothing new is left.
+    assert descriptors() <= before, f"seed {SEED}"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 40_000, f"seed {SEED}"
     print(f"{seen} scripts, seed {SEED}", file=sys.stderr)

@@ -213,6 +213,7 @@ def test_a_notice_says_that_a_command_waits_and_shows_none(window: Workbench) ->
     expect(window.approval).to_be_visible(timeout=PATIENCE)
     window.approve()
     window.view.locator("#prompt").fill("a draft")
+    window.page.wait_for_timeout(500)  # nobody leaves within the moment in which the page hands the draft over
     window.page.keyboard.press("Control+Shift+KeyE")
     toast = window.page.locator(".notification-toast", has_text="waits for your approval")
     expect(toast).to_be_visible(timeout=PATIENCE)
