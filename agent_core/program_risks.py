@@ -121,8 +121,8 @@ _GIT_RISKS = _Risks(
     _words("""
             config config-env contents edit exec exec-path ext-diff extcmd filters git-dir gpg-sign help interactive
             local-user no-index open-files-in-pager output output-directory paginate receive-pack recurse-submodules
-            remote separate-git-dir show-signature sign strategy template textconv trailer unsafe-paths upload-pack
-            verify-signatures work-tree
+            remote separate-git-dir show-signature sign strategy submodule template textconv trailer unsafe-paths
+            upload-pack verify-signatures work-tree
         """),
     check=_check_git,
 )
@@ -130,7 +130,7 @@ _GIT_RISKS = _Risks(
 _GIT_CONFIGURED = re.compile(
     r"^[^#;\n]*?(?:^|\])[ \t]*"
     r"(external|command|textconv|clean|smudge|process|driver|uploadpack|receivepack|vcs|helper|program|defaultkeycommand"
-    r"|alternaterefscommand|gitproxy|worktree|worktreeconfig)[ \t]*(?:=|$)|^[ \t]*\[(include)",
+    r"|alternaterefscommand|gitproxy|worktree|worktreeconfig|submodule|recurse)[ \t]*(?:=|$)|^[ \t]*\[(include)",
     re.IGNORECASE | re.MULTILINE,
 )
 

@@ -29,6 +29,8 @@ from agent_core.steps import Call
 from agent_core.types import Action, CallFault, CallStatus, ModelReply, Proposal, Reason, Verdict
 
 _GIT_CONFIG_BYTES = 64 * 1024
+_GIT_INDEX_BYTES = 32 << 20
+_GITLINK_MODE = b"\x00\x00\xe0\x00"  # mode 160000 of an index entry (gitformat-index(5)): another repository
 _UNREADABLE_CONFIG = '[include]\npath = "elsewhere"\n'
 _HOLDS_KEY = "A command holds the key of a model provider, which must never be used; nothing of this reply was run."
 
@@ -193,6 +195,20 @@ def _rejected(record: Record) -> tuple[str, ...]:
     )
 
 
+def _holds_repositories(git_folder: Path) -> bool:
+    """Whether git may enter other repositories from here and obey their configuration; a doubt counts as yes."""
+    try:
+        if any(git_folder.glob("sharedindex.*")):
+            return True
+        with (git_folder / "index").open("rb") as file:
+            index = file.read(_GIT_INDEX_BYTES + 1)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return len(index) > _GIT_INDEX_BYTES or _GITLINK_MODE in index
+
+
 def _git_config(folder: str) -> str:
     """Return the configuration of the repository that the folder is in; what cannot be read makes git be asked."""
     for place in (Path(folder), *Path(folder).parents):
@@ -202,7 +218,8 @@ def _git_config(folder: str) -> str:
                     text = file.read(_GIT_CONFIG_BYTES + 1)
             except OSError:
                 return _UNREADABLE_CONFIG
-            return text if len(text) <= _GIT_CONFIG_BYTES else _UNREADABLE_CONFIG
+            whole = len(text) <= _GIT_CONFIG_BYTES and not _holds_repositories(place / ".git")
+            return text if whole else _UNREADABLE_CONFIG
         if (place / ".git").exists():  # a worktree or submodule, whose configuration is elsewhere
             return _UNREADABLE_CONFIG
     return ""
