@@ -222,9 +222,11 @@ class Journal:
 
     def _summary(self, row: tuple[Any, ...]) -> SessionSummary:
         summary = SessionSummary(*row)
-        if summary.holder and not _is_locked(self._lock_path(summary.id)):
+        path = self._lock_path(summary.id)
+        # The row names who wrote the last event; who has it open now stands in the lock file.
+        if not summary.holder or not _is_locked(path):
             return replace(summary, holder="")
-        return summary
+        return replace(summary, holder=path.read_text(encoding="utf-8", errors="replace") or summary.holder)
 
 
 class SessionHold:

@@ -145,3 +145,12 @@ async def test_a_journal_of_a_newer_version_is_refused_in_a_sentence(journal: Jo
     with pytest.raises(JournalError, match="newer version of Handrail"):
         await later.summaries()
     await later.close()
+
+
+async def test_the_holder_that_is_listed_is_the_one_that_holds_it_now(journal: Journal) -> None:
+    """A session loaded after its server died has no new event yet; its row still names the dead one."""
+    await journal.add(replace(SUMMARY, holder="process 1 on elsewhere"))
+    hold = journal.hold("a")
+    assert (await journal.summary("a")).holder == hold.holder
+    assert [each.holder for each in await journal.summaries()] == [hold.holder]
+    hold.release()
