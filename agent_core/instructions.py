@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_core.regular_files import read_regular
+
 _NAMES = ("AGENTS.md", "CLAUDE.md")
 _MOST_BYTES = 32 * 1024
 _MOST_LEVELS = 16
@@ -47,8 +49,7 @@ def _from_root(cwd: Path) -> Iterator[Path]:
 
 def _read(path: Path, room: int) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(room + 1)
+        data = read_regular(path, room + 1)
     except OSError:
         return ""
     text = data[:room].decode(errors="replace").strip()

@@ -24,6 +24,7 @@ from agent_core.prices import read_price_file
 from agent_core.proposing import Proposer
 from agent_core.provider import Provider
 from agent_core.redaction import Masker
+from agent_core.regular_files import read_regular
 from agent_core.rotation import Rotation
 from agent_core.rules import Examples, Rule, loosening, merge_rules
 from agent_core.session import Session
@@ -123,8 +124,7 @@ class Opener:
     def _session_masker(self, cwd: str) -> Masker:
         """Return a masker that also knows what the workspace's `.env` holds."""
         try:
-            with (Path(cwd) / ".env").open(encoding="utf-8", errors="replace") as file:
-                dotenv = file.read(_DOTENV_BYTES)
+            dotenv = read_regular(Path(cwd) / ".env", _DOTENV_BYTES).decode(errors="replace")
         except OSError:
             return self.masker
         return Masker.from_sources(self._environ, dotenv, self._key_names)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.errors import SettingsError
+from agent_core.regular_files import read_regular
 from agent_core.types import Usage
 
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
@@ -57,12 +58,14 @@ def entry_for(model: str, prices: Mapping[str, Mapping[str, Any]]) -> Mapping[st
 def read_price_file(path: Path) -> dict[str, dict[str, Any]]:
     """Return the entries of a custom price file; raise `SettingsError` with the path and the line of what is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode()
         entries = json.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The price file {path} cannot be read: {error}. Check its path.") from error
     except json.JSONDecodeError as error:
         raise SettingsError(f"The price file {path}, line {error.lineno}: {error.msg}. Correct it.") from error
+    except RecursionError:
+        raise SettingsError(f"The price file {path} is nested too deeply to be read. Correct it.") from None
     if not isinstance(entries, dict):
         raise SettingsError(
             f"The price file {path}, line 1: it holds no object of models and their prices. Correct it."

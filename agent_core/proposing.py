@@ -23,6 +23,7 @@ from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import rule_run_environment
 from agent_core.record import Record
 from agent_core.redaction import Masker
+from agent_core.regular_files import read_regular
 from agent_core.settings import Settings
 from agent_core.shell import CommandLimits, base_environment
 from agent_core.steps import Call
@@ -200,8 +201,7 @@ def _holds_repositories(git_folder: Path) -> bool:
     try:
         if any(git_folder.glob("sharedindex.*")):
             return True
-        with (git_folder / "index").open("rb") as file:
-            index = file.read(_GIT_INDEX_BYTES + 1)
+        index = read_regular(git_folder / "index", _GIT_INDEX_BYTES + 1)
     except FileNotFoundError:
         return False
     except OSError:
@@ -214,8 +214,7 @@ def _git_config(folder: str) -> str:
     for place in (Path(folder), *Path(folder).parents):
         if (place / ".git").is_dir():
             try:
-                with (place / ".git" / "config").open(encoding="utf-8", errors="replace") as file:
-                    text = file.read(_GIT_CONFIG_BYTES + 1)
+                text = read_regular(place / ".git" / "config", _GIT_CONFIG_BYTES + 1).decode(errors="replace")
             except OSError:
                 return _UNREADABLE_CONFIG
             whole = len(text) <= _GIT_CONFIG_BYTES and not _holds_repositories(place / ".git")

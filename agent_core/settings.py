@@ -16,9 +16,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from agent_core.errors import SettingsError
+from agent_core.regular_files import read_regular
 from agent_core.types import Limits
 
 WORKSPACE_FILE = ".handrail.toml"
+_MOST_BYTES = 1 << 20
 
 
 class Strict(BaseModel):
@@ -140,9 +142,14 @@ def build(values: Mapping[str, Any], source: str) -> Settings:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the values of a settings file, none if there is no file; raises `SettingsError` with path and line."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_regular(path, _MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise SettingsError(f"The settings file {path} is larger than {_MOST_BYTES} bytes. Shorten it.")
+        return tomllib.loads(data.decode())
     except FileNotFoundError:
         return {}
+    except RecursionError:
+        raise SettingsError(f"The settings file {path} is nested too deeply. Correct it.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"The settings file {path} cannot be read: {error}.") from None
 

@@ -22,6 +22,7 @@ from typing import Any
 from agent_core.dialects import Delta, Dialect, Query
 from agent_core.errors import ProviderFailure, SettingsError
 from agent_core.failures import failure_from_report
+from agent_core.regular_files import read_regular
 from agent_core.remarks import remark
 from agent_core.tape_marks import answered_ids, differences, request_marks, shape_digest
 from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply
@@ -93,7 +94,7 @@ class Tape:
     def load(cls, path: Path) -> Tape:
         """Read a tape from a file; raise `SettingsError` if it cannot be read or is none."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"The tape {path} cannot be read: {error}. Check `replay`.") from error
         return cls.parse(text, str(path))
@@ -105,6 +106,8 @@ class Tape:
             value = json.loads(text)
         except ValueError as error:
             raise SettingsError(f"The tape {name} is not JSON: {error}. Record it again.") from error
+        except RecursionError:
+            raise SettingsError(f"The tape {name} is nested too deeply to be read. Record it again.") from None
         frames = value.get("frames") if isinstance(value, dict) else None
         if not isinstance(frames, list) or not all(isinstance(frame, dict) for frame in frames):
             raise SettingsError(f"The tape {name} has no list `frames` of objects. Record it again.")

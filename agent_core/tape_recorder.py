@@ -17,6 +17,7 @@ from typing import Any
 from agent_core.dialects import Query
 from agent_core.errors import SettingsError
 from agent_core.redaction import Masker
+from agent_core.regular_files import read_regular
 from agent_core.remarks import remark
 from agent_core.source import Exchange
 from agent_core.tape import FORMAT, Tape
@@ -153,7 +154,7 @@ def _frames_so_far(path: Path, model: str, dialect: str) -> int:
     if not path.exists():
         return 0
     tape = Tape.load(path)
-    fits = (tape.model, tape.dialect) == (model, dialect) and path.read_bytes().endswith(_TAIL.encode())
+    fits = (tape.model, tape.dialect) == (model, dialect) and read_regular(path).endswith(_TAIL.encode())
     if not fits:
         raise SettingsError(f"The file {path} is not a tape that can be continued. Name another file in `record`.")
     return len(tape.frames)

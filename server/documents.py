@@ -15,6 +15,8 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
+from agent_core.regular_files import read_regular
+
 _MOST_BYTES = 4 << 20  # what is larger is not compared: it is unsaved from a change until it is saved
 
 
@@ -81,9 +83,8 @@ def _path_of(uri: str) -> str:
 def _read(path: str) -> str | None:
     """Return the text on disk, "" if there is none; None if it cannot be compared."""
     try:
-        if os.path.getsize(path) > _MOST_BYTES:
-            return None
-        return Path(path).read_bytes().decode("utf-8-sig")
+        data = read_regular(Path(path), _MOST_BYTES + 1)
+        return data.decode("utf-8-sig") if len(data) <= _MOST_BYTES else None
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError):
