@@ -2,7 +2,7 @@
 
 Invariants: events are taken in one after the other; nobody is told or shown what is not written down yet; the work
 belongs to the driver, never to the caller, so a caller that goes away loses nothing; once an event could not be written
-nothing more is done.
+nothing more is done, and what is shown is what is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Driver:
     """One session's machine and the task that works for it.
 
     `append` writes an event (durably if told so), `perform` does an effect, `stop` ends what is in flight, `on_change`
-    is called after every change.
+    is called after every change, and `recover` gives the machine as the journal alone would have it, at rest.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Driver:
         perform: Callable[[Work], Awaitable[ev.Event]],
         stop: Callable[[], None],
         on_change: Callable[[], None],
+        recover: Callable[[], Awaitable[StepMachine]],
     ) -> None:
         self.name = name
         self.machine = StepMachine()
@@ -45,6 +46,7 @@ class Driver:
         self._perform = perform
         self._stop = stop
         self._on_change = on_change
+        self._recover = recover
         self._order = asyncio.Lock()
         self._writing = False
         self._changed = asyncio.Condition()
@@ -69,15 +71,15 @@ class Driver:
 
     async def feed(self, event: ev.Event) -> ev.Effect | None:
         """Take an event in, write it down and tell; return the effect, which is for the caller to begin."""
-        if self.broken:
-            raise JournalError(f"Session {self.name} can only be read: {self.broken}")
         async with self._order:
+            if self.broken:
+                raise JournalError(f"Session {self.name} can only be read: {self.broken}")
             effect = self.machine.feed(event)
             self._writing = True
             try:
                 await self._append(event, isinstance(effect, ev.RunCommand))
             except JournalError as error:
-                self.broken = str(error)
+                await self._break_off(str(error))
                 raise
             finally:
                 self._writing = False
@@ -90,11 +92,16 @@ class Driver:
             pass
 
     async def rested(self, after: int) -> None:
-        """Return when the session rests beyond revision `after`, or is closed; a pure read, harmless to cancel."""
+        """Return when it rests beyond revision `after`, or nothing more can come; a pure read, harmless to cancel."""
         async with self._changed:
-            await self._changed.wait_for(
-                lambda: self.closing or (self.resting and not self._writing and self.machine.record.revision > after),
-            )
+            await self._changed.wait_for(lambda: not self._writing and (self._over or self._rests_beyond(after)))
+
+    @property
+    def _over(self) -> bool:
+        return self.closing or bool(self.broken)
+
+    def _rests_beyond(self, revision: int) -> bool:
+        return self.resting and self.machine.record.revision > revision
 
     async def tell(self) -> None:
         """Let everybody know that something changed; while an event is being written, that comes after it."""
@@ -136,5 +143,12 @@ class Driver:
             log.error("Session %s stopped: %s", self.name, error)
         except Exception:
             log.exception("Session %s stopped by a fault of Handrail", self.name)
-            self.broken = "a fault of Handrail stopped it; its log says more. Load the session again to go on."
+            async with self._order:
+                await self._break_off("a fault of Handrail stopped it; its log says more. Load it again to go on.")
             await self.tell()
+
+    async def _break_off(self, why: str) -> None:
+        """Do nothing more from here on."""
+        self.broken = why
+        self._stop()
+        self.machine = await self._recover()

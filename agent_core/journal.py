@@ -133,8 +133,11 @@ class Journal:
 
     def hold(self, session_id: str) -> SessionHold:
         """Become the session's holder; raises `SessionHeld` with the holder named if a live process has it."""
-        self._make_folders()
-        return SessionHold(self._lock_path(session_id), session_id)
+        try:
+            self._make_folders()
+            return SessionHold(self._lock_path(session_id), session_id)
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def spool_folder(self, session_id: str) -> Path:
         """Return where the whole output of a session's commands is kept."""
@@ -159,7 +162,7 @@ class Journal:
                     "Free space, or make the folder writable, then load the session again.",
                 ) from error
             except OSError as error:
-                raise JournalError(f"The state folder {self.folder} cannot be used: {error}.") from error
+                raise self._unusable(error) from error
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
@@ -181,6 +184,12 @@ class Journal:
             connection.executescript(_SCHEMA)
             self._connection = connection
         return self._connection
+
+    def _unusable(self, error: OSError) -> JournalError:
+        return JournalError(
+            f"The state folder {self.folder} cannot be used: {error}. "
+            "Free space, or make the folder writable, or set HANDRAIL_STATE_DIR to another one.",
+        )
 
     def _make_folders(self) -> None:
         for folder in (self.folder, self.folder / "locks"):
@@ -243,8 +252,12 @@ class SessionHold:
                 holder,
             )
         self.holder = f"process {os.getpid()} on {socket.gethostname()}"
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, self.holder.encode(), 0)
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, self.holder.encode(), 0)
+        except OSError:
+            os.close(self._fd)
+            raise
 
     def release(self, *, forget: bool = False) -> None:
         """Let go; `forget` also removes the lock file. Harmless when repeated."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from agent_core import events as ev
 from agent_core.checks import check_decisions
 from agent_core.driver import Driver
-from agent_core.errors import HandrailError, IllegalEvent, StaleDecision, UsageError
+from agent_core.errors import HandrailError, IllegalEvent, JournalError, StaleDecision, UsageError
 from agent_core.instructions import Instructions, read_instructions
 from agent_core.journal import Journal, SessionHold, SessionSummary
 from agent_core.live import Live, Piece
@@ -78,6 +78,7 @@ class Session:
             perform=lambda effect: self._performer.perform(effect, self.machine),
             stop=self._performer.stop,
             on_change=self._changed,
+            recover=self._recovered,
         )
         self._performer.on_retry = lambda: self._driver.later(self._driver.tell())
         self._detached: dict[str, Command] = {}
@@ -163,10 +164,10 @@ class Session:
 
     async def resume(self) -> None:
         """Take the session up where the journal ends: what was in flight is interrupted, what waited waits again."""
-        events, self._driver.broken = await self._journal.events(self.id)
-        for event in events:
-            self.machine.feed(event)
-        if self.read_only:
+        machine, problem = await self._replayed()
+        self._driver.machine, self._driver.broken = machine, problem
+        if problem:
+            self._settle_in_memory(machine)
             return
         if not self.state.resting:
             await self._settle_interrupted()
@@ -187,6 +188,29 @@ class Session:
             log.error("Session %s could not be closed in order: %s", self.id, error)
         await self._let_go()
         await self._driver.tell()
+
+    async def _replayed(self) -> tuple[StepMachine, str]:
+        """Return the machine as the journal has it, and why that may not be all: "" or a sentence."""
+        events, problem = await self._journal.events(self.id)
+        machine = StepMachine()
+        for event in events:
+            machine.feed(event)
+        return machine, problem
+
+    async def _recovered(self) -> StepMachine:
+        """Return the machine as a later load will find and settle it; as it is now if the journal cannot be read."""
+        try:
+            machine, _ = await self._replayed()
+        except JournalError:
+            machine = self.machine
+        self._settle_in_memory(machine)
+        return machine
+
+    def _settle_in_memory(self, machine: StepMachine) -> None:
+        """Bring a machine to rest of which nothing more can be written."""
+        if not machine.state.resting:
+            machine.feed(ev.Interrupted(time.time()))
+            machine.feed(self._performer.observed(machine))
 
     async def _settle_interrupted(self) -> None:
         """Record that the work was cut, and what the model is told of it."""

@@ -85,8 +85,10 @@ class Registry:
         return session
 
     async def load(self, session_id: str) -> Session:
-        """Return an open session, or open a stored one where it ended."""
+        """Return an open session, or open a stored one, or one that can only be read, where its record ends."""
         async with self._loading.setdefault(session_id, asyncio.Lock()):
+            if session_id in self._sessions and self._sessions[session_id].read_only:
+                await self.close_session(session_id)
             if session_id not in self._sessions:
                 summary = await self._journal.summary(session_id)
                 self._sessions[session_id] = await self._opener.resume(summary)

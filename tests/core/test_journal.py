@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sqlite3
 import stat
 import sys
@@ -154,3 +155,16 @@ async def test_the_holder_that_is_listed_is_the_one_that_holds_it_now(journal: J
     assert (await journal.summary("a")).holder == hold.holder
     assert [each.holder for each in await journal.summaries()] == [hold.holder]
     hold.release()
+
+
+async def test_a_session_cannot_be_held_on_a_full_disk_and_is_free_afterwards(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("os.pwrite", full)
+        with pytest.raises(JournalError, match=f"state folder {journal.folder} .*No space left.* Free space"):
+            journal.hold("a")
+    journal.hold("a").release()

@@ -12,7 +12,7 @@ import pytest
 
 from server.app import create
 from tests.core.replies import bash, chat_body
-from tests.server.conftest import ANNOUNCED, Desk, pending
+from tests.server.conftest import ANNOUNCED, Desk, decision, pending
 from tests.server.raw_client import RawClient, loopback
 
 DONE = chat_body("Done.")
@@ -119,13 +119,38 @@ async def test_ss_02_a_damaged_end_is_told_and_what_came_before_can_be_read(desk
         (last,) = db.execute("SELECT max(number) FROM events").fetchone()
         db.execute("UPDATE events SET body = substr(body, 1, 9) WHERE number = ?", (last,))
     loaded = await desk.client.ask("handrail/session/load", params)
-    assert loaded["revision"] == last - 1
+    assert (loaded["state"], loaded["stopReason"]) == ("idle", "interrupted"), "what was in flight is not shown so"
     assert (loaded["error"]["kind"], str(last) in loaded["error"]["message"]) == ("read_only", True)
     page = await desk.client.ask("handrail/session/transcript", params)
     assert page["steps"][0]["calls"][0]["status"] == "completed"
     assert "Go." in (await desk.client.ask("handrail/session/export", params))["text"]
     refused = await desk.client.fail("handrail/session/step", {**params, "prompt": "On."})
     assert "can only be read" in refused["message"]
+
+
+async def test_a_full_disk_is_told_and_when_there_is_room_the_session_is_loaded_again_and_goes_on(desk: Desk) -> None:
+    """What could not be written did not happen: the approval is pending again."""
+    shown = await desk.waiting("echo once >> log")
+    params = {"sessionId": shown["sessionId"]}
+    with sqlite3.connect(desk.folder / "state" / "journal.db") as journal:
+        journal.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    decided = {**params, "decisions": [decision(pending(shown)[0])]}
+    refused = await desk.client.fail("handrail/session/decide", decided)
+    assert "disk is full" in refused["message"]
+    assert "load the session again" in refused["message"]
+    told = await desk.client.ask("handrail/session/wait", {**params, "after": shown["revision"]})
+    assert (told["state"], told["revision"], told["error"]["kind"]) == (
+        "awaiting_approval",
+        shown["revision"],
+        "read_only",
+    )
+    assert "can only be read" in (await desk.client.fail("handrail/session/decide", decided))["message"]
+    journal.execute("DROP TRIGGER full")
+    journal.close()
+    loaded = await desk.client.ask("handrail/session/load", params)
+    assert (loaded["state"], loaded.get("error")) == ("awaiting_approval", None)
+    assert (await desk.decide(loaded))["stopReason"] == "end_turn"
+    assert (desk.workspace / "log").read_text() == "once\n"
 
 
 async def test_a_session_that_can_no_longer_be_loaded_can_be_deleted(desk: Desk) -> None:

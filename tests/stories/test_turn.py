@@ -14,6 +14,7 @@ from agent_core.errors import JournalError, ProviderFailure, StaleDecision
 from agent_core.machine import State
 from agent_core.session import Session
 from agent_core.types import CallStatus, FailureKind, Reason, StopReason
+from server import convert
 from tests.core.replies import bash, chat_body, chat_call
 from tests.stories.conftest import Story, approve_all, decide, decision, go, rest, waiting
 from tests.stories.scripted import never
@@ -484,6 +485,48 @@ async def test_nothing_runs_that_could_not_be_written_down(story: Story, monkeyp
     assert session.resting
     assert "disk is full" in session.read_only
     assert not (story.workspace / "f").exists()
+
+
+@pytest.mark.parametrize("kind", ["ModelReplied", "CommandFinished", "Observed", "CancelRequested", "Queued"])
+async def test_a_turn_whose_disk_is_full_comes_to_rest_and_shows_what_is_written(
+    story: Story, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """What could not be written did not happen: the session looks as it will when it is loaded again."""
+    session = await story.open(chat_body(None, [bash("c1", "sleep 0.3; echo 1 >> ran")]), DONE, mode="trusted")
+    append = story.journal.append
+
+    async def full(summary: Any, number: int, event: Any, **more: Any) -> None:
+        if type(event).__name__ == kind:
+            raise JournalError("The journal cannot be used: database or disk is full.")
+        await append(summary, number, event, **more)
+
+    monkeypatch.setattr(story.journal, "append", full)
+    await session.step("Do it.", None)
+    if kind in ("CancelRequested", "Queued"):
+        while not session.machine.record.with_status(CallStatus.RUNNING):
+            await asyncio.sleep(0.01)
+        with pytest.raises(JournalError, match="disk is full"):
+            await (session.cancel() if kind == "CancelRequested" else session.queue("And this."))
+    await asyncio.wait_for(session.rested(1_000), 10)
+    shown = convert.snapshot(session)
+    assert (shown.state, shown.stop_reason) == ("idle", "interrupted")
+    assert shown.error is not None
+    assert (shown.error.kind, "disk is full" in shown.error.message) == ("read_only", True)
+    monkeypatch.undo()
+    await session.close()
+    again = await story.resume(session.id)
+    stored = convert.snapshot(again)
+    told = ("state", "revision", "stop_reason", "steps", "usage")
+    assert [getattr(stored, name) for name in told] == [getattr(shown, name) for name in told]
+    assert [(call.call_id, call.status, call.reason) for call in _calls(stored)] == [
+        (call.call_id, call.status, call.reason) for call in _calls(shown)
+    ]
+    if kind == "Queued":
+        assert not (story.workspace / "ran").exists()
+
+
+def _calls(shown: Any) -> list[Any]:
+    return shown.step.calls if shown.step else []
 
 
 @pytest.mark.parametrize(
