@@ -28,7 +28,7 @@ from agent_core.regular_files import read_regular
 from agent_core.rotation import Rotation
 from agent_core.rules import Examples, Rule, loosening, merge_rules
 from agent_core.session import Session
-from agent_core.settings import WORKSPACE_FILE, RuleSettings, Settings, build, read_toml
+from agent_core.settings import WORKSPACE_FILE, RuleSettings, Settings, workspace_rules
 from agent_core.shell import Shell, find_bash
 from agent_core.source import OnExchange, Source
 from agent_core.stored_settings import from_stored
@@ -132,10 +132,8 @@ class Opener:
     def proposer(self, cwd: str, settings: Settings, masker: Masker | None = None) -> Proposer:
         """Return what judges commands in a folder by these settings, and by what the folder's own file tightens."""
         self._bash = self._bash or find_bash(self._environ)
-        workspace = read_toml(Path(cwd) / WORKSPACE_FILE)
-        tightening = build({"rules": workspace.get("rules", [])}, f"{cwd}/{WORKSPACE_FILE}").rules
         rules = [_rule(each) if isinstance(each, RuleSettings) else each for each in settings.rules]
-        own = [_rule(each) for each in tightening if isinstance(each, RuleSettings)]
+        own = [_rule(each) for each in workspace_rules(Path(cwd) / WORKSPACE_FILE)]
         for each in loosening(own):
             log.warning("The rule `%s` in %s is ignored: a workspace can only tighten.", each.words, WORKSPACE_FILE)
         return Proposer(

@@ -1,8 +1,8 @@
 """The settings of a session: one model, every field told, layered from defaults over the user's file to the client's.
 
 Invariants: an unknown name is refused with the nearest known one; an error names the source, the setting and the way
-out; settings hold no secrets (provider keys come from the environment only). Names are snake_case here and in the
-user's `config.toml`, camelCase on the wire.
+out; settings hold no secrets (provider keys come from the environment only). Names are snake_case in the
+code and camelCase to people, on the wire and in files; a file may write them either way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 
 from agent_core.errors import SettingsError
 from agent_core.regular_files import read_regular
@@ -26,7 +27,14 @@ _MOST_BYTES = 1 << 20
 class Strict(BaseModel):
     """Base of all settings: frozen, nothing unknown."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
 
 
 class RuleExamples(Strict):
@@ -127,8 +135,8 @@ class Settings(Strict):
     )
 
     def over(self, changes: Mapping[str, Any], source: str) -> Settings:
-        """Return these settings with `changes` (snake_case, nested) over them; `source` is named in errors."""
-        return build(_merged(self.model_dump(), changes), source)
+        """Return these settings with `changes` (nested) over them; `source` is named in errors."""
+        return build(_merged(self.model_dump(), changes, source), source)
 
 
 def build(values: Mapping[str, Any], source: str) -> Settings:
@@ -154,13 +162,31 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"The settings file {path} cannot be read: {error}.") from None
 
 
-def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for name, value in changes.items():
-        old = merged.get(name)
-        nested = isinstance(old, Mapping) and isinstance(value, Mapping) and name in _NESTED
-        merged[name] = _merged(old, value) if nested else value  # type: ignore[arg-type]
-    return merged
+def workspace_rules(path: Path) -> list[RuleSettings]:
+    """Return the rules of a workspace's file; raises `SettingsError` for anything else in it: none is missed."""
+    values = read_toml(path)
+    if others := sorted(set(values) - {"rules"}):
+        told = ", ".join(f"`{each}`" for each in others)
+        raise SettingsError(
+            f"The workspace's file {path} may hold `rules` and nothing else, but it has {told}. "
+            "Correct the name, or move it to your own settings.",
+        )
+    rules = build(values, str(path)).rules
+    if sets := [each for each in rules if isinstance(each, str)]:
+        raise SettingsError(f"The workspace's file {path} names the set {sets[0]!r}; only your own settings may.")
+    return [each for each in rules if isinstance(each, RuleSettings)]
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> dict[str, Any]:
+    if twice := [name for name in changes if _OWN_NAMES.get(name, name) != name and _OWN_NAMES[name] in changes]:
+        raise SettingsError(f"{source}: `{twice[0]}` is set twice, also as `{_OWN_NAMES[twice[0]]}`; leave one out.")
+    named = {_OWN_NAMES.get(name, name): value for name, value in changes.items()}
+    nested = {
+        name: _merged(base[name], value, source)
+        for name, value in named.items()
+        if name in _NESTED and isinstance(value, Mapping)
+    }
+    return {**base, **named, **nested}
 
 
 _NESTED = ("limits", "command", "templates")
@@ -170,13 +196,14 @@ _NAMES: dict[str, type[BaseModel]] = {
     "command": CommandSettings,
     "templates": TemplateSettings,
 }
+_OWN_NAMES = {to_camel(name): name for model in _NAMES.values() for name in model.model_fields}
 
 
 def _problem(error: Any) -> str:
     place = [str(each) for each in error["loc"]]
     if error["type"] != "extra_forbidden":
         return f"`{'.'.join(place)}`: {error['msg'].removeprefix('Value error, ')}"
-    names = list(_NAMES.get(place[0] if len(place) > 1 else "", Settings).model_fields)
-    near = get_close_matches(place[-1], names, n=1, cutoff=0.6)
+    names = [to_camel(name) for name in _NAMES.get(place[0] if len(place) > 1 else "", Settings).model_fields]
+    near = get_close_matches(to_camel(place[-1]), names, n=1, cutoff=0.6)
     hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
     return f"there is no setting `{'.'.join(place)}`; {hint}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from agent_core.errors import SettingsError
 from agent_core.redaction import Masker
@@ -29,5 +28,6 @@ def in_force(environ: Mapping[str, str], given: WireSettings) -> str:
         settings = layered_settings(environ, {}, settings_of(given))
     except SettingsError as error:
         raise ValueError(str(error)) from None
-    shown: dict[str, Any] = json.loads(to_stored(settings, Masker.from_sources(environ)))
+    stored = json.loads(to_stored(settings, Masker.from_sources(environ)))
+    shown = Settings.model_validate(stored).model_dump(mode="json", by_alias=True)
     return json.dumps(shown, indent=2, ensure_ascii=False)

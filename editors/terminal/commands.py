@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import get_args
 
 from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
 
 from editors.terminal.demo import TAPE, TASK, copy_project, run_tests
 from editors.terminal.exits import Exit
@@ -179,9 +180,9 @@ def _told(model: type[BaseModel], outer: str = "") -> Iterator[tuple[str, str]]:
     for name, field in model.model_fields.items():
         groups = [kind for kind in get_args(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
         if groups:
-            yield from _told(groups[0], f"{outer}{name}.")
+            yield from _told(groups[0], f"{outer}{to_camel(name)}.")
         else:
-            yield outer + name, field.description or ""
+            yield outer + to_camel(name), field.description or ""
 
 
 async def doctor(given: Settings) -> Exit:

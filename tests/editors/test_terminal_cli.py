@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic.alias_generators import to_camel
 
 from editors.terminal import cli, commands, dispatch, running
 from editors.terminal.client import Client
@@ -236,8 +237,8 @@ def test_settings_are_told_with_their_meaning(stub: Stub, capsys: pytest.Capture
     assert cli.main(["settings"]) == Exit.DONE
     out = capsys.readouterr().out
     nested = {"limits", "command", "templates"}
-    assert all(f"{name}\n" in out for name in Settings.model_fields if name not in nested)
-    assert "limits.max_steps\n    Steps in a turn.\n" in out
+    assert all(f"{to_camel(name)}\n" in out for name in Settings.model_fields if name not in nested)
+    assert "limits.maxSteps\n    Steps in a turn.\n" in out
     assert "settings: /home/me/config.toml" in out
 
 
@@ -249,7 +250,7 @@ def test_settings_in_force_are_shown_without_secrets(
     assert dispatch.dispatch(options("settings", "--show", "--set", "limits.maxSteps=5")) == Exit.DONE
     shown = capsys.readouterr().out
     assert json.loads(shown)["model"] == "openai/m"
-    assert json.loads(shown)["limits"]["max_steps"] == 5
+    assert json.loads(shown)["limits"]["maxSteps"] == 5
     assert "sk-Zx81hQpL0vN3kR7tYw2B" not in shown
     (tmp_path / "config.toml").write_text('mdoel = "openai/m"\n')
     assert dispatch.dispatch(options("settings", "--show")) == Exit.USAGE

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from agent_core.settings import RuleSettings
 from server.app import create
+from server.registry import layered_settings
 from tests.core.replies import bash, chat_body, chat_call
 from tests.server.conftest import ANNOUNCED, Desk, decision, pending
 from tests.server.raw_client import loopback
@@ -289,6 +291,20 @@ async def test_the_users_file_and_the_clients_options_are_layered(environment: P
         desk = Desk(client, environment)
         ended = await desk.step(await desk.new(chat_body("x", [bash("c", "true")]), DONE), "Go.")
         assert (ended["mode"], ended["stopReason"]) == ("rules", "end_turn")
+
+
+async def test_the_users_file_takes_names_as_the_table_shows_them_and_as_toml_files_write_them(desk: Desk) -> None:
+    text = '[limits]\n{} = 3\n[command]\nenv = {{ maxSteps = "kept" }}\n[[rules]]\nmatch = ["ls"]\n'
+    text += 'decision = "allow"\nexamples = {{ {} = ["cat"] }}\n'
+    for names in (("maxSteps", "noMatch"), ("max_steps", "no_match")):
+        (desk.folder / "config.toml").write_text(text.format(*names))
+        settings = layered_settings({"HANDRAIL_CONFIG": str(desk.folder / "config.toml")}, {}, {})
+        assert (settings.limits.max_steps, settings.command.env) == (3, {"maxSteps": "kept"})
+        assert isinstance(settings.rules[0], RuleSettings)
+        assert settings.rules[0].examples.no_match == ["cat"]
+    (desk.folder / "config.toml").write_text("[limits]\nmax_steps = 3\nmaxSteps = 4\n")
+    error = await desk.client.fail("handrail/session/new", {"cwd": desk.cwd})
+    assert "`maxSteps` is set twice" in error["message"]
 
 
 async def test_a_broken_settings_file_is_named_with_its_line(desk: Desk) -> None:

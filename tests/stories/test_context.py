@@ -138,7 +138,7 @@ def test_se_02_stored_settings_hold_no_secret() -> None:
     [
         ({"modle": "x"}, "did you mean `mode`?"),
         ({"limits": {"step_limt": 3}}, "`limits.step_limt`"),
-        ({"limits": {"max_stps": 3}}, "did you mean `max_steps`?"),
+        ({"limits": {"max_stps": 3}}, "did you mean `maxSteps`?"),
         ({"mode": "yolo"}, "`mode`"),
         ({"command": {"timeout": 0}}, "`command.timeout`"),
         ({"rules": ["read-onyl"]}, "read-onyl"),
@@ -153,6 +153,15 @@ async def test_settings_that_are_wrong_are_refused_by_name(story: Story, values:
     with pytest.raises(SettingsError) as caught:
         await story.open(DONE, **values)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['mode = "plan"\n', '[[rule]]\nmatch = ["rm"]\ndecision = "deny"\n'])
+async def test_what_a_workspace_file_cannot_set_is_refused_so_that_nobody_trusts_in_it(story: Story, text: str) -> None:
+    (story.workspace / ".handrail.toml").write_text(text)
+    with pytest.raises(
+        SettingsError, match=r"\.handrail\.toml may hold `rules` and nothing else, but it has `(mode|rule)`"
+    ):
+        await story.open(DONE)
 
 
 async def test_a_workspace_file_can_only_tighten(story: Story) -> None:
