@@ -18,6 +18,7 @@ WHY_NOT_RUN: Mapping[Reason, str] = {
     Reason.FORMAT_ERROR: "The call was malformed and was not run.",
     Reason.BATCH_REFUSED: "The call was not run, because another call of the same reply was malformed.",
     Reason.REJECTED_BY_PERSON: "The user rejected this command; it was not run.",
+    Reason.REJECTED_UNATTENDED: "No person saw this command; it was rejected and not run.",
     Reason.STOPPED_BY_PERSON: "The user stopped the turn; this command was not run.",
     Reason.DENIED_BY_RULE: "A rule of the user denies this command; it was not run.",
     Reason.NO_APPROVAL_POSSIBLE: "The command was not run: the user's editor cannot show approvals.",
@@ -66,6 +67,8 @@ def not_run(call: Call) -> str:
         return f"{sentence} {call.verdict.why}".rstrip()
     if call.reason in (Reason.REJECTED_BY_PERSON, Reason.STOPPED_BY_PERSON) and call.note:
         return f"{sentence} Their reason: {call.note}"
+    if call.reason is Reason.REJECTED_UNATTENDED and call.note:
+        return f"{sentence} Why: {call.note}"
     return sentence
 
 

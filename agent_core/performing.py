@@ -87,12 +87,13 @@ class Performer:
         }
 
     def observed(self, machine: StepMachine) -> ev.Observed:
-        """Render what the model is told of the current step."""
-        step, values = machine.record.steps[-1], self.values(machine)
+        """Render what the model is told of the current step, masked: it may hold what a person typed."""
+        step, values, mask = machine.record.steps[-1], self.values(machine), self.masker.mask
         if step.by_person:
-            return ev.Observed(time.time(), (), (report(step.calls[0], self.templates, values),))
-        observations = observe(step, self.templates, values)
-        return ev.Observed(time.time(), observations, corrections(step, self.templates, values))
+            told = report(step.calls[0], self.templates, values)
+            return ev.Observed(time.time(), (), (replace(told, text=mask(told.text)),))
+        observations = (replace(each, text=mask(each.text)) for each in observe(step, self.templates, values))
+        return ev.Observed(time.time(), tuple(observations), corrections(step, self.templates, values))
 
     async def _ask(self, step: int, machine: StepMachine) -> ev.Event:
         if machine.state is State.CANCELLING:

@@ -165,7 +165,8 @@ class Record:
             self.steps[-1].stop = StopReason.REJECTED_AND_STOPPED
             self.end_calls(CallStatus.REJECTED, Reason.STOPPED_BY_PERSON)
         elif decision.decision == "reject":
-            call.end(CallStatus.REJECTED, Reason.REJECTED_BY_PERSON)
+            attended = decision.by == "person"
+            call.end(CallStatus.REJECTED, Reason.REJECTED_BY_PERSON if attended else Reason.REJECTED_UNATTENDED)
             self.turn.rejections = 0 if decision.reason else self.turn.rejections + 1
         else:
             call.status = CallStatus.APPROVED

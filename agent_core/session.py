@@ -249,7 +249,7 @@ class Session:
 
     async def decide(self, decisions: Sequence[Decision]) -> None:
         """Take a person's decisions, all or none; edited proposals are judged first."""
-        record = self.machine.record
+        record, mask = self.machine.record, self._performer.masker.mask
         check_decisions(record, decisions)
         for each in decisions:
             text = (each.edited or record.known(each.key).to_run).command
@@ -257,15 +257,15 @@ class Session:
                 raise StaleDecision(
                     f"The decision about call {each.key} cannot be remembered so: it is not offered for it."
                 )
-        judged = tuple(self._judge_edit(each) for each in decisions)
+        judged = tuple(self._judge_edit(replace(each, reason=mask(each.reason))) for each in decisions)
         await self._driver.act(ev.Decided(time.time(), judged))
 
     def edited(self, key: str, command: str) -> Decision:
-        """Return an unsigned approval of call `key` with another text; raises `StaleDecision` if it cannot be run."""
+        """Return the approval of call `key` with another text; raises `StaleDecision` if it cannot be run."""
         call = self.machine.record.find(key)
         if call is None or call.shown is None:
             raise StaleDecision(f"There is no call {key!r} to decide; nothing was decided.")
-        if error := command_error(command):
+        if error := self._unusable(command):
             raise StaleDecision(f"The edited command of call {key} cannot be run: {error}")
         return Decision(key, "approve_edited", call.shown.digest, edited=replace(call.shown, command=command))
 
@@ -285,7 +285,7 @@ class Session:
 
     async def run(self, command: str) -> None:
         """Run a command of the person's own, without a question."""
-        if error := command_error(command):
+        if error := self._unusable(command):
             raise UsageError(f"The command cannot be run: {error}")
         if not self.proposer.trusted:
             raise UsageError(
@@ -349,6 +349,12 @@ class Session:
     def _running(self, key: str) -> Command | None:
         call = self.machine.record.find(key)
         return self._performer.command if call is not None and call.status is CallStatus.RUNNING else None
+
+    def _unusable(self, command: str) -> str:
+        """Say why a person's command cannot be run, "" if it can."""
+        if self._performer.masker.holds_provider_key(command):
+            return "It holds the key of a model provider, which must never be used."
+        return command_error(command)
 
     def _configured(self, settings: Settings) -> ev.Configured:
         stored = to_stored(settings, self._performer.masker)

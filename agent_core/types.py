@@ -45,6 +45,7 @@ class Reason(StrEnum):
     FORMAT_ERROR = "format_error"  # this call was malformed
     BATCH_REFUSED = "batch_refused"  # another call of the same reply was malformed
     REJECTED_BY_PERSON = "rejected_by_person"
+    REJECTED_UNATTENDED = "rejected_unattended"  # the client answered by itself: no person was there
     STOPPED_BY_PERSON = "stopped_by_person"  # the person stopped the turn at this or an earlier call
     DENIED_BY_RULE = "denied_by_rule"
     NO_APPROVAL_POSSIBLE = "no_approval_possible"  # the client cannot show approvals
@@ -286,7 +287,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person says about one call; `digest` is that of the proposal they were shown.
+    """What is decided about one call; `digest` is that of the proposal they were shown.
 
     `edited` is the proposal that runs instead (approve_edited only). `remember` is "exact" or a proposed rule's words.
     """
@@ -298,7 +299,7 @@ class Decision:
     edited: Proposal | None = None
     edited_verdict: Verdict | None = None
     remember: str = ""
-    by: str = ""
+    by: str = "person"  # or "client …": what answered in a person's place
 
 
 Ending = Literal["exited", "signalled", "timed_out", "cancelled", "limit", "unusable", "refused", "detached"]

@@ -264,6 +264,7 @@ def _call(call: Call, session: Session, count: int) -> wire.Call:
         status=call.status.value,
         reason=call.reason.value if call.reason else None,
         decided_by=call.decided_by or None,
+        decided_at_ms=round(call.decided_at * 1000) if call.decided_at else None,
         decision_reason=call.note or None,
         edited_from=shown.command if edited and shown else None,
         related_rejection=call.related or None,

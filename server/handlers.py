@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from agent_core.errors import (
@@ -114,26 +115,18 @@ async def decide(registry: Registry, params: wire.DecideParams) -> wire.Snapshot
     return await _shown(session)
 
 
-def _decision(session: Any, each: wire.Decision) -> Decision:
-    if each.command is None:
-        return Decision(
-            each.call_id,
-            each.decision,
-            each.digest,
-            each.reason or "",
-            remember=each.remember or "",
-            by="person",
-        )
-    edited: Decision = session.edited(each.call_id, each.command)
-    return Decision(
+def _decision(session: Session, each: wire.Decision) -> Decision:
+    decided = Decision(
         each.call_id,
-        "approve_edited",
+        each.decision,
         each.digest,
         each.reason or "",
-        edited.edited,
         remember=each.remember or "",
-        by="person",
+        by="person" if each.unattended is None else f"client {each.unattended}",
     )
+    if each.command is None:
+        return decided
+    return replace(decided, edited=session.edited(each.call_id, each.command).edited)
 
 
 async def cancel(registry: Registry, params: wire.CancelParams) -> wire.Snapshot:

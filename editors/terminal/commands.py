@@ -105,9 +105,10 @@ async def audit(session_id: str) -> Exit:
 def _audit_entry(step: int, call: Call) -> str:
     started = _time(call.started_at_ms) if call.started_at_ms is not None else "not run"
     rule = f" · rule {escape(call.verdict.rule)}: {escape(call.verdict.why)}" if call.verdict else ""
+    decided = f" at {_time(call.decided_at_ms)}" if call.decided_at_ms is not None else ""
     lines = [
         f"step {step}, call {call.position} of {call.count} · {escape(call.status)} · {started}",
-        f"  decided by {escape(call.decided_by or 'nobody')}{rule}",
+        f"  decided by {escape(call.decided_by or 'nobody')}{decided}{rule}",
         f"  in {folder(call.cwd)} · sha256 {call.digest}",
     ]
     if call.decision_reason:

@@ -17,7 +17,7 @@ from editors.terminal.view import Line
 from server.protocol import Call, Decision
 
 OnAsk = Literal["deny", "fail", "approve"]
-DENIED = "nobody is there to decide: Handrail runs without a terminal, with --on-ask deny"
+DENIED = "Handrail runs without a terminal, with --on-ask deny"
 _HEARTBEAT = 5.0  # seconds
 
 
@@ -47,10 +47,11 @@ class HeadlessFace:
         if self._on_ask == "fail":
             self.show([Line("  ! ", "nobody is there to decide (--on-ask fail); it keeps waiting", "warning")])
             return None
+        by = f"--on-ask {self._on_ask}"
         if self._on_ask == "approve":
-            self.show([Line("    ", "approved without asking anybody", "quiet")])
-            return Decision(call_id=call.call_id, decision="approve", digest=call.digest)
-        return Decision(call_id=call.call_id, decision="reject", digest=call.digest, reason=DENIED)
+            self.show([Line("    ", f"approved by {by}", "quiet")])
+            return Decision(call_id=call.call_id, decision="approve", digest=call.digest, unattended=by)
+        return Decision(call_id=call.call_id, decision="reject", digest=call.digest, reason=DENIED, unattended=by)
 
     def rest(self) -> None:
         """Nothing to take away."""

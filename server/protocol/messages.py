@@ -68,7 +68,7 @@ class StepParams(SessionParams):
 
 
 class Decision(Params):
-    """What a person says about one call."""
+    """What is decided about one call, by a person unless `unattended` says what answered in their place."""
 
     call_id: str = Field(description="The call.")
     decision: Literal["approve", "approve_edited", "reject", "stop"] = Field(
@@ -78,6 +78,12 @@ class Decision(Params):
     command: str | None = Field(default=None, description="The text to run instead; with `approve_edited` only.")
     reason: str | None = Field(default=None, description="Told to the model.")
     remember: str | None = Field(default=None, description='"exact", or the `words` of a proposed rule.')
+    unattended: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="What answered where no person looked, such as `--on-ask approve`; recorded in the person's place.",
+    )
 
     @model_validator(mode="after")
     def _command_only_if_edited(self) -> Self:

@@ -91,7 +91,10 @@ class Call(Wire):
     )
     status: CallStatus = Field(description="Where the call stands.")
     reason: Reason | None = Field(default=None, description="Why it was not run, or not to its end.")
-    decided_by: str | None = Field(default=None, description="Who or which rule decided.")
+    decided_by: str | None = Field(
+        default=None, description="`person`, `rule` and its words, or `client` and what answered in a person's place."
+    )
+    decided_at_ms: int | None = Field(default=None, description="When it was decided (since the epoch).")
     decision_reason: str | None = Field(default=None, description="What the person said with the decision.")
     edited_from: str | None = Field(default=None, description="The model's text, if the person edited it.")
     started_at_ms: int | None = Field(default=None, description="When it started (since the epoch).")

@@ -89,6 +89,7 @@ Reason = Annotated[
             "format_error": "this call was malformed",
             "batch_refused": "another call of the same reply was malformed",
             "rejected_by_person": "a person rejected it",
+            "rejected_unattended": "the client rejected it by itself, no person looked",
             "stopped_by_person": "a person stopped the turn at this or an earlier call",
             "denied_by_rule": "a rule denies it",
             "no_approval_possible": "the client does not announce approvals",

@@ -56,7 +56,7 @@ from server.protocol import (
     Wire,
 )
 
-_SESSION = "s-7f3a"
+_SESSION = "7f3a09c1d2e4b586"
 _CWD = "file:///home/ada/project"
 _DIGEST = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
 _ASKED = Verdict(decision="ask", rule="mode ask", why="nothing allows it yet")
@@ -74,7 +74,7 @@ class Sample:
 
 
 _PENDING = Call(  # noqa: S604 - `shell` is a member of the call
-    call_id="c-1",
+    call_id="1.1",
     tool_call_id="call_0",
     position=1,
     count=2,
@@ -99,7 +99,7 @@ _PENDING = Call(  # noqa: S604 - `shell` is a member of the call
 )
 
 _REJECTED = Call(  # noqa: S604 - `shell` is a member of the call
-    call_id="c-2",
+    call_id="1.2",
     tool_call_id="call_1",
     position=2,
     count=2,
@@ -118,6 +118,7 @@ _REJECTED = Call(  # noqa: S604 - `shell` is a member of the call
     status="rejected",
     reason="rejected_by_person",
     decided_by="person",
+    decided_at_ms=1767225598000,
     decision_reason="not before the tests pass",
 )
 
@@ -125,6 +126,7 @@ _DONE = _PENDING.model_copy(
     update={
         "status": "completed",
         "decided_by": "person",
+        "decided_at_ms": 1767225599000,
         "started_at_ms": 1767225600000,
         "result": CommandResult(
             exit_code=1,
@@ -132,7 +134,7 @@ _DONE = _PENDING.model_copy(
             output_tail="1 failed in 0.12s\n",
             output_offset=4096,
             omitted_bytes=1024,
-            output_uri="file:///home/ada/.local/state/handrail/s-7f3a/c-1.txt",
+            output_uri="file:///home/ada/.local/state/handrail/spool/7f3a09c1d2e4b586/1.1",
             leftovers=["sleep 60"],
             changed_files=[f"{_CWD}/.coverage"],
         ),
@@ -150,7 +152,7 @@ _USAGE = Usage(
 )
 
 _STEP = Step(
-    step_id="s-7f3a/1",
+    step_id="1",
     index=1,
     said=[Said(origin="prompt", text="Repair the failing test.")],
     text="Let me run the tests.",
@@ -167,7 +169,7 @@ _WAITING = Snapshot(
     model="openai/some-model",
     steps=1,
     step=_STEP,
-    pending=["c-1"],
+    pending=["1.1"],
     usage=_USAGE,
     instructions=[f"{_CWD}/AGENTS.md"],
 )
@@ -180,7 +182,7 @@ _QUERYING = _FRESH.model_copy(
         "state": "querying",
         "title": "Repair the failing test",
         "retry": Retry(attempt=2, in_seconds=4.0, reason="the provider is overloaded"),
-        "queued": [QueuedPrompt(prompt_id="q-1", prompt="Leave the tests as they are.")],
+        "queued": [QueuedPrompt(prompt_id="7", prompt="Leave the tests as they are.")],
     }
 )
 
@@ -228,9 +230,10 @@ _INFO = SessionInfo(
 
 _THIS = SessionParams(session_id=_SESSION)
 _DECISIONS = [
-    Decision(call_id="c-1", decision="approve_edited", digest=_DIGEST, command="python -m pytest -q -x"),
-    Decision(call_id="c-2", decision="reject", digest=_DIGEST[::-1], reason="not before the tests pass"),
-    Decision(call_id="c-3", decision="approve", digest=_DIGEST, remember="exact"),
+    Decision(call_id="1.1", decision="approve_edited", digest=_DIGEST, command="python -m pytest -q -x"),
+    Decision(call_id="1.2", decision="reject", digest=_DIGEST[::-1], reason="not before the tests pass"),
+    Decision(call_id="1.3", decision="approve", digest=_DIGEST, remember="exact"),
+    Decision(call_id="1.4", decision="reject", digest=_DIGEST, unattended="--on-ask deny"),
 ]
 _CONTEXT = [ContextItem(kind="selection", uri=f"{_CWD}/calc.py", first_line=3, last_line=4, text="return a - b")]
 _STEP_PARAMS = StepParams(session_id=_SESSION, prompt="Repair the failing test.", context=_CONTEXT, max_steps=None)
@@ -243,7 +246,7 @@ SAMPLES: dict[str, Sample] = {
     "handrail/session/decide": Sample(
         DecideParams(session_id=_SESSION, decisions=_DECISIONS), _WAITING.model_copy(update={"pending": []})
     ),
-    "handrail/session/cancel": Sample(CancelParams(session_id=_SESSION, call_id="c-1"), _RESTED),
+    "handrail/session/cancel": Sample(CancelParams(session_id=_SESSION, call_id="1.1"), _RESTED),
     "handrail/session/wait": Sample(WaitParams(session_id=_SESSION, after=12), _RESTED),
     "handrail/session/get": Sample(_THIS, _FAILED),
     "handrail/session/close": Sample(_THIS, _RESTED.model_copy(update={"state": "closed"})),
@@ -258,7 +261,7 @@ SAMPLES: dict[str, Sample] = {
         _FRESH.model_copy(update={"person_command": _DONE}),
     ),
     "handrail/session/detach": Sample(
-        DetachParams(session_id=_SESSION, call_id="c-1"),
+        DetachParams(session_id=_SESSION, call_id="1.1"),
         _RESTED.model_copy(update={"detached": [_PENDING.model_copy(update={"status": "running"})]}),
     ),
     "handrail/session/transcript": Sample(
@@ -294,9 +297,9 @@ SAMPLES: dict[str, Sample] = {
     "handrail/session/didStream": Sample(
         StreamParams(
             session_id=_SESSION,
-            step_id="s-7f3a/1",
+            step_id="1",
             attempt=1,
-            call_id="c-1",
+            call_id="1.1",
             channel="output",
             offset=4096,
             text="1 failed in 0.12s\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def test_the_demo_without_a_terminal_approves_and_says_so(tmp_path: Path) -> Non
     assert ended.returncode == 0, ended.stderr
     before, _, after = ended.stdout.partition("There is no terminal to ask on, so the demo approves each command")
     assert "Its tests now: FAILED (failures=1)" in before
-    assert after.count("approved without asking anybody") == 5
+    assert after.count("approved by --on-ask approve") == 5
     assert after.rstrip().endswith("Its tests now: OK")
     assert list((tmp_path / "HOME").iterdir()) == []
 
@@ -187,7 +188,7 @@ def test_a_command_that_waits_is_there_again_after_leaving(open_terminal: Open, 
     assert (project / "log").read_text() == "x\n"
     audit = without_terminal(tmp_path, "sessions", "--audit", session_id).stdout
     assert "step 1, call 1 of 1 · completed" in audit
-    assert "decided by person" in audit
+    assert re.search(r"decided by person at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", audit)
 
 
 def test_without_a_terminal_nothing_hangs(tmp_path: Path, project: Path) -> None:
@@ -200,11 +201,16 @@ def test_without_a_terminal_nothing_hangs(tmp_path: Path, project: Path) -> None
     assert failed.returncode == 3
     denied = without_terminal(tmp_path, *line, "--on-ask", "deny")
     assert denied.returncode == 0
-    assert "not run: a person rejected it: nobody is there to decide" in denied.stdout
+    assert "not run: the client rejected it by itself, no person looked" in denied.stdout
     assert not (project / "ran").exists()
     approved = without_terminal(tmp_path, *line, "--on-ask", "approve")
     assert (approved.returncode, approved.stderr) == (0, "")
     assert (project / "ran").exists()
+    ids = re.findall(r"\b[0-9a-f]{16}\b", without_terminal(tmp_path, "sessions").stdout)
+    audits = "".join(without_terminal(tmp_path, "sessions", "--audit", each).stdout for each in ids)
+    for by in ("approve", "deny"):
+        assert f"decided by client --on-ask {by} at " in audits
+    assert "decided by person" not in audits
 
 
 def test_a_server_that_dies_is_told_with_a_way_out(open_terminal: Open, tmp_path: Path, project: Path) -> None:

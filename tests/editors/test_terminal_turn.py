@@ -245,7 +245,7 @@ async def test_without_a_person_the_caller_says_what_happens() -> None:
     assert (decision["decision"], decision["reason"]) == ("reject", DENIED)
     stub, text, _ = await headless("approve")
     assert stub.params("session/decide")[0]["decisions"][0]["decision"] == "approve"
-    assert "approved without asking anybody" in text
+    assert "approved by --on-ask approve" in text
     stub, text, fault = await headless("fail")
     assert isinstance(fault, Undecided)
     assert stub.methods() == []

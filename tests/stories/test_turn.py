@@ -6,11 +6,13 @@ import asyncio
 import json
 import shutil
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_core.errors import JournalError, ProviderFailure, StaleDecision
+from agent_core.errors import JournalError, ProviderFailure, StaleDecision, UsageError
 from agent_core.machine import State
 from agent_core.session import Session
 from agent_core.types import CallStatus, FailureKind, Reason, StopReason
@@ -641,3 +643,54 @@ async def test_nothing_is_shown_that_is_not_on_disk(story: Story, monkeypatch: p
     assert not done
     disk.set()
     await asyncio.wait_for(asyncio.gather(rested, settled), 5)
+
+
+async def test_what_nobody_decided_is_not_told_as_a_persons_decision(story: Story) -> None:
+    """Who decided is in the record: a client that answers by itself says so."""
+    session = await story.open(chat_body(None, [bash("c1", "echo 1"), bash("c2", "echo 2")]), DONE)
+    await go(session)
+    first, second = waiting(session)
+    by = "client --on-ask deny"
+    refused = replace(decision(second, "reject", reason="Nobody is there."), by=by)
+    await decide(session, replace(decision(first), by="client --on-ask approve"), refused)
+    assert [call.decided_by for call in (first, second)] == ["client --on-ask approve", by]
+    assert second.reason is Reason.REJECTED_UNATTENDED
+    told = dict(results(story))["c2"]
+    assert "No person saw this command" in told
+    assert "Nobody is there." in told
+    assert "user rejected" not in told
+
+
+async def test_a_persons_words_about_a_decision_are_masked_before_they_are_kept(tmp_path: Path) -> None:
+    """R10: a reason, and what the model is told of an edit; the edited command itself runs as it is."""
+    secret = "glacier-walnut-Tq81-orbit"
+    story = Story(tmp_path, more={"DB_PASSWORD": secret})
+    session = await story.open(chat_body(None, [bash("c1", "echo 1"), bash("c2", "echo 2")]), DONE)
+    await go(session)
+    first, second = waiting(session)
+    edit = replace(
+        session.edited(first.key, f"test {secret} = {secret} && echo same"), reason=f"not {secret}", by="person"
+    )
+    await decide(session, edit, decision(second, "reject", reason=f"it is {secret}"))
+    texts = [text for _, text in results(story)]
+    assert "same" in texts[0]
+    assert all("<masked:DB_PASSWORD>" in text and secret not in text for text in texts)
+    assert secret not in (first.note + second.note)
+    await story.close()
+
+
+@pytest.mark.parametrize("way", ["edit", "run"])
+async def test_a_persons_command_that_holds_a_provider_key_is_refused(tmp_path: Path, way: str) -> None:
+    key = "sk-test-Kq7Zr2Vx9Lm4Nt8Bw3Yc"
+    story = Story(tmp_path, more={"OPENAI_API_KEY": key})
+    session = await story.open(chat_body(None, [bash("c1", "echo 1")]), DONE)
+    if way == "edit":
+        await go(session)
+        with pytest.raises(StaleDecision, match="key of a model provider"):
+            session.edited(waiting(session)[0].key, f"echo {key}")
+    else:
+        with pytest.raises(UsageError, match="key of a model provider"):
+            await session.run(f"echo {key}")
+    await story.close()
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file())
+    assert key.encode() not in stored

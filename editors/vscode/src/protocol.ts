@@ -60,6 +60,7 @@ export type Reason =
   | "format_error"
   | "batch_refused"
   | "rejected_by_person"
+  | "rejected_unattended"
   | "stopped_by_person"
   | "denied_by_rule"
   | "no_approval_possible"
@@ -356,8 +357,10 @@ export interface Call {
   status: CallStatus;
   /** Why it was not run, or not to its end. */
   reason?: Reason;
-  /** Who or which rule decided. */
+  /** `person`, `rule` and its words, or `client` and what answered in a person's place. */
   decidedBy?: string;
+  /** When it was decided (since the epoch). */
+  decidedAtMs?: number;
   /** What the person said with the decision. */
   decisionReason?: string;
   /** The model's text, if the person edited it. */
@@ -576,7 +579,7 @@ export interface StepParams {
   maxSteps?: number | null;
 }
 
-/** What a person says about one call. */
+/** What is decided about one call, by a person unless `unattended` says what answered in their place. */
 export interface Decision {
   /** The call. */
   callId: string;
@@ -590,6 +593,8 @@ export interface Decision {
   reason?: string;
   /** "exact", or the `words` of a proposed rule. */
   remember?: string;
+  /** What answered where no person looked, such as `--on-ask approve`; recorded in the person's place. */
+  unattended?: string;
 }
 
 /** Params of `session/decide`. */
@@ -881,6 +886,7 @@ export const MEANINGS: Record<string, Record<string, string>> = {
     format_error: "this call was malformed",
     batch_refused: "another call of the same reply was malformed",
     rejected_by_person: "a person rejected it",
+    rejected_unattended: "the client rejected it by itself, no person looked",
     stopped_by_person: "a person stopped the turn at this or an earlier call",
     denied_by_rule: "a rule denies it",
     no_approval_possible: "the client does not announce approvals",

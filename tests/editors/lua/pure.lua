@@ -149,7 +149,7 @@ function tests.the_golden_samples_can_be_drawn()
   local path = vim.env.HANDRAIL_SNAPSHOT
   local snapshot = vim.json.decode(table.concat(vim.fn.readfile(path), "\n"), { luanil = { object = true } })
   local waiting = queue.of({ id = snapshot.sessionId, lost = false, snapshot = snapshot })
-  same({ "c-1" }, { waiting[1].call.callId })
+  same({ "1.1" }, { waiting[1].call.callId })
   same(1, #waiting)
   assert(view.activity(snapshot) == "1 waiting")
   assert(vim.inspect(view.facts(waiting[1].call)):find("calc.py"))

@@ -29,6 +29,7 @@
 ---| "format_error" # this call was malformed
 ---| "batch_refused" # another call of the same reply was malformed
 ---| "rejected_by_person" # a person rejected it
+---| "rejected_unattended" # the client rejected it by itself, no person looked
 ---| "stopped_by_person" # a person stopped the turn at this or an earlier call
 ---| "denied_by_rule" # a rule denies it
 ---| "no_approval_possible" # the client does not announce approvals
@@ -220,7 +221,8 @@
 ---@field unsavedFiles string[] Files it touches that have unsaved changes in the editor.
 ---@field status handrail.CallStatus Where the call stands.
 ---@field reason? handrail.Reason Why it was not run, or not to its end.
----@field decidedBy? string Who or which rule decided.
+---@field decidedBy? string `person`, `rule` and its words, or `client` and what answered in a person's place.
+---@field decidedAtMs? integer When it was decided (since the epoch).
 ---@field decisionReason? string What the person said with the decision.
 ---@field editedFrom? string The model's text, if the person edited it.
 ---@field startedAtMs? integer When it started (since the epoch).
@@ -345,7 +347,7 @@
 ---@field context? handrail.ContextItem[] What the editor knows.
 ---@field maxSteps? integer|vim.NIL Steps to make; null: until the turn ends.
 
---- What a person says about one call.
+--- What is decided about one call, by a person unless `unattended` says what answered in their place.
 ---@class handrail.Decision
 ---@field callId string The call.
 ---@field decision "approve"|"approve_edited"|"reject"|"stop" stop: reject this and all calls that wait, and end the turn.
@@ -353,6 +355,7 @@
 ---@field command? string The text to run instead; with `approve_edited` only.
 ---@field reason? string Told to the model.
 ---@field remember? string "exact", or the `words` of a proposed rule.
+---@field unattended? string What answered where no person looked, such as `--on-ask approve`; recorded in the person's place.
 
 --- Params of `session/decide`.
 ---@class handrail.DecideParams
@@ -554,6 +557,7 @@ M.meanings = {
     format_error = "this call was malformed",
     batch_refused = "another call of the same reply was malformed",
     rejected_by_person = "a person rejected it",
+    rejected_unattended = "the client rejected it by itself, no person looked",
     stopped_by_person = "a person stopped the turn at this or an earlier call",
     denied_by_rule = "a rule denies it",
     no_approval_possible = "the client does not announce approvals",

@@ -28,7 +28,7 @@ function desk(answers: Record<string, unknown> = {}) {
 
 async function waiting(answers: Record<string, unknown> = {}) {
   const made = desk({ load: snapshot(), transcript: { steps: [], total: 1 }, ...answers });
-  await made.desk.load("s-7f3a");
+  await made.desk.load("7f3a09c1d2e4b586");
   made.asked.length = 0;
   return made;
 }
@@ -37,31 +37,34 @@ const DIGEST = snapshot().step?.calls[0]?.digest ?? "";
 
 test("a decision repeats the digest shown, and always has params", async () => {
   const made = await waiting({ decide: snapshot({ revision: 13, state: "executing", pending: [] }) });
-  await made.desk.decide("s-7f3a", "c-1", DIGEST, "approve", {});
+  await made.desk.decide("7f3a09c1d2e4b586", "1.1", DIGEST, "approve", {});
   assert.deepEqual(made.asked, [
-    ["session/decide", { sessionId: "s-7f3a", decisions: [{ callId: "c-1", digest: DIGEST, decision: "approve" }] }],
+    [
+      "session/decide",
+      { sessionId: "7f3a09c1d2e4b586", decisions: [{ callId: "1.1", digest: DIGEST, decision: "approve" }] },
+    ],
   ]);
 });
 
 test("a decision about anything else than what waits is not sent", async () => {
   const made = await waiting();
   const wrong: [string, string, string][] = [
-    ["s-7f3a", "c-1", "another digest"],
-    ["s-7f3a", "c-2", DIGEST],
-    ["other", "c-1", DIGEST],
+    ["7f3a09c1d2e4b586", "1.1", "another digest"],
+    ["7f3a09c1d2e4b586", "1.2", DIGEST],
+    ["other", "1.1", DIGEST],
   ];
   for (const [session, call, digest] of wrong) {
     await assert.rejects(made.desk.decide(session, call, digest, "approve", {}), Refused);
   }
   made.desk.take(snapshot({ revision: 13, state: "later_word" }));
-  await assert.rejects(made.desk.decide("s-7f3a", "c-1", DIGEST, "approve", {}), Refused);
+  await assert.rejects(made.desk.decide("7f3a09c1d2e4b586", "1.1", DIGEST, "approve", {}), Refused);
   assert.deepEqual(made.asked, []);
 });
 
 test("after a refused decision the state of now is read", async () => {
   const now = snapshot({ revision: 14, state: "idle", pending: [] });
   const made = await waiting({ decide: new Error("stale"), get: now });
-  await assert.rejects(made.desk.decide("s-7f3a", "c-1", DIGEST, "approve", {}), /stale/);
+  await assert.rejects(made.desk.decide("7f3a09c1d2e4b586", "1.1", DIGEST, "approve", {}), /stale/);
   assert.equal(made.desk.current?.revision, 14);
 });
 
@@ -94,7 +97,7 @@ test("two sessions: what waits in the other one is counted and never drawn as th
   const made = await waiting({ new: NEW });
   await made.desk.open("file:///w");
   assert.equal(made.desk.current?.sessionId, "new");
-  assert.equal(made.desk.waiting?.sessionId, "s-7f3a");
+  assert.equal(made.desk.waiting?.sessionId, "7f3a09c1d2e4b586");
   assert.deepEqual(made.shown.at(-1), { type: "session", snapshot: NEW, steps: [], others: 1 });
   made.desk.take(snapshot({ revision: 13, state: "idle", pending: [] }));
   assert.deepEqual(made.shown.at(-1), { type: "others", others: 0 });
@@ -113,14 +116,14 @@ test("a step that is over is read once more, since its last update may have been
   assert.ok(first);
   const whole = { ...first, text: "whole" };
   const made = await waiting({ transcript: { steps: [whole], total: 2 } });
-  made.desk.take(snapshot({ revision: 13, steps: 2, step: { ...first, index: 2, stepId: "s-7f3a/2" } }));
+  made.desk.take(snapshot({ revision: 13, steps: 2, step: { ...first, index: 2, stepId: "2" } }));
   await new Promise(setImmediate);
-  assert.deepEqual(made.shown.at(-1), { type: "steps", sessionId: "s-7f3a", steps: [whole] });
+  assert.deepEqual(made.shown.at(-1), { type: "steps", sessionId: "7f3a09c1d2e4b586", steps: [whole] });
 });
 
 test("the export of a stored session leaves it closed", async () => {
   const made = desk({ load: snapshot(), export: { text: "{}" }, close: snapshot() });
-  assert.equal(await made.desk.export("s-7f3a", "handrail"), "{}");
+  assert.equal(await made.desk.export("7f3a09c1d2e4b586", "handrail"), "{}");
   assert.deepEqual(
     made.asked.map(([method]) => method),
     ["session/load", "session/export", "session/close"],

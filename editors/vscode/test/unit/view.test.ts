@@ -30,7 +30,7 @@ test("an older revision is never drawn", () => {
 
 test("a snapshot of another session changes nothing", () => {
   const view = after(showing(), { type: "snapshot", snapshot: snapshot({ sessionId: "other", revision: 99 }) });
-  assert.equal(view.snapshot?.sessionId, "s-7f3a");
+  assert.equal(view.snapshot?.sessionId, "7f3a09c1d2e4b586");
 });
 
 test("a state that is not known is shown by its word and never as an approval", () => {
@@ -109,11 +109,11 @@ test("what may not be remembered is not offered", () => {
 
 test("streamed text of an older attempt or another step is dropped", () => {
   const querying = snapshot({ state: "querying", pending: [] });
-  const piece = { sessionId: "s-7f3a", stepId: "s-7f3a/1", attempt: 1, channel: "text", offset: 21, text: " Now." };
+  const piece = { sessionId: "7f3a09c1d2e4b586", stepId: "1", attempt: 1, channel: "text", offset: 21, text: " Now." };
   const view = after(showing(querying));
   assert.match(textOf(render(reduce(view, { type: "piece", piece }))), /Let me run the tests\. Now\./);
   assert.equal(reduce(view, { type: "piece", piece: { ...piece, attempt: 0 } }), view);
-  assert.equal(reduce(view, { type: "piece", piece: { ...piece, stepId: "s-7f3a/0" } }), view);
+  assert.equal(reduce(view, { type: "piece", piece: { ...piece, stepId: "0" } }), view);
   assert.equal(reduce(view, { type: "piece", piece: { ...piece, sessionId: "other" } }), view);
 });
 
