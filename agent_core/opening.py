@@ -27,6 +27,7 @@ from agent_core.redaction import Masker
 from agent_core.regular_files import read_regular
 from agent_core.rotation import Rotation
 from agent_core.rules import Examples, Rule, loosening, merge_rules
+from agent_core.secret_files import SecretFiles
 from agent_core.session import Session
 from agent_core.settings import WORKSPACE_FILE, RuleSettings, Settings, workspace_rules
 from agent_core.shell import Shell, find_bash
@@ -92,8 +93,9 @@ class Opener:
 
     async def configure(self, session: Session, settings: Settings) -> None:
         """Give an open session other settings."""
-        masker = await asyncio.to_thread(self._session_masker, session.cwd)
-        proposer = await asyncio.to_thread(self.proposer, session.cwd, settings, masker)
+        files = SecretFiles(session.cwd)
+        masker = await asyncio.to_thread(self._session_masker, session.cwd, files)
+        proposer = await asyncio.to_thread(self.proposer, session.cwd, settings, masker, files)
         same = _same_model(session.settings, settings)
         model = session.model if same else await self._model(settings, session.cwd, masker)
         await session.configure(settings, model, proposer)
@@ -103,8 +105,9 @@ class Opener:
         await self._provider.close()
 
     async def _make(self, summary: SessionSummary, settings: Settings) -> Session:
-        masker = await asyncio.to_thread(self._session_masker, summary.cwd)
-        proposer = await asyncio.to_thread(self.proposer, summary.cwd, settings, masker)
+        files = SecretFiles(summary.cwd)
+        masker = await asyncio.to_thread(self._session_masker, summary.cwd, files)
+        proposer = await asyncio.to_thread(self.proposer, summary.cwd, settings, masker, files)
         model = await self._model(settings, summary.cwd, masker)
         hold = self._journal.hold(summary.id)
         spool = self._journal.spool_folder(summary.id)
@@ -121,15 +124,17 @@ class Opener:
             masker=masker,
         )
 
-    def _session_masker(self, cwd: str) -> Masker:
-        """Return a masker that also knows what the workspace's `.env` holds."""
+    def _session_masker(self, cwd: str, files: SecretFiles) -> Masker:
+        """Return a masker that also knows what the workspace's environment files hold, its `.env` first."""
         try:
             dotenv = read_regular(Path(cwd) / ".env", _DOTENV_BYTES).decode(errors="replace")
         except OSError:
-            return self.masker
-        return Masker.from_sources(self._environ, dotenv, self._key_names)
+            dotenv = ""
+        return Masker.from_sources(self._environ, dotenv, self._key_names, files.env_texts())
 
-    def proposer(self, cwd: str, settings: Settings, masker: Masker | None = None) -> Proposer:
+    def proposer(
+        self, cwd: str, settings: Settings, masker: Masker | None = None, files: SecretFiles | None = None
+    ) -> Proposer:
         """Return what judges commands in a folder by these settings, and by what the folder's own file tightens."""
         self._bash = self._bash or find_bash(self._environ)
         rules = [_rule(each) if isinstance(each, RuleSettings) else each for each in settings.rules]
@@ -143,6 +148,7 @@ class Opener:
             policy=Policy([*rules, *merge_rules((), own)], settings.mode),
             environ=self._environ,
             masker=masker or self.masker,
+            files=files or SecretFiles(cwd),
             can_ask=self._can_ask,
             trusted=lambda: self.trusted(cwd),
             unsaved=lambda command: self.unsaved(cwd, command),

@@ -16,6 +16,7 @@ from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import configured_program, known_name, risky_word
 from agent_core.programs import fewest_words, inner_commands, inner_texts, needs_every_word, proposal, runs_own_code
 from agent_core.rules import READ_ONLY, Rule, load_rules
+from agent_core.searches import Search, objection_to_search, search
 from agent_core.shell_syntax import TOO_LONG, Analysis, SimpleCommand, analyse
 from agent_core.types import Reason, Verdict
 
@@ -193,20 +194,29 @@ def _objection_to_place(argv: Sequence[str], context: PolicyContext, folders: Se
         return f"`{argv[0]}` is a program inside the workspace ({program})"
     if len(folders) > _MOST_FOLDERS:
         return "it goes through too many folders"
+    searched = search(argv, context.environment)
     for folder in folders:
-        if not context.inside(folder, context.cwd):
-            return f"`{folder}` lies outside the workspace"
-        for word in argv[1:]:
-            outside = context.outside(word, folder)
-            if outside:
-                return f"`{outside}` lies outside the workspace"
-            sensitive = context.sensitive(word, folder)
-            if sensitive:
-                return f"`{sensitive}` may hold keys, or configuration that can run something"
-        configured = configured_program(context.git_config(folder)) if known_name(argv[0]) == "git" else None
-        if configured:
-            return f"this repository's own configuration sets `{configured}`, by which git can run a program"
+        found = _objection_in_folder(argv, searched, context, folder)
+        if found:
+            return found
     return _objection_to_cd(argv)
+
+
+def _objection_in_folder(argv: Sequence[str], searched: Search, context: PolicyContext, folder: str) -> str | None:
+    if not context.inside(folder, context.cwd):
+        return f"`{folder}` lies outside the workspace"
+    for word in argv[1:]:
+        outside = context.outside(word, folder)
+        if outside:
+            return f"`{outside}` lies outside the workspace"
+    for word in searched.paths_among(argv[1:]):
+        sensitive = context.sensitive(word, folder)
+        if sensitive:
+            return f"`{sensitive}` may hold keys, or configuration that can run something"
+    configured = configured_program(context.git_config(folder)) if known_name(argv[0]) == "git" else None
+    if configured:
+        return f"this repository's own configuration sets `{configured}`, by which git can run a program"
+    return objection_to_search(argv[0], searched, context, folder)
 
 
 def _objection_to_cd(argv: Sequence[str]) -> str | None:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-_SENSITIVE_FILES = re.compile(
-    r"(?:\.env(?:rc|\..*)?|.*\.pem|.*\.key|.*\.p12|.*\.pfx|id_(?:rsa|dsa|ecdsa|ed25519).*|authorized_keys|known_hosts"
-    r"|\.git-credentials|\.gitconfig|\.gitmodules|\.gitattributes|\.netrc|_netrc|\.npmrc|\.yarnrc(?:\.yml)?|\.pypirc"
-    r"|\.pgpass|\.my\.cnf|\.htpasswd|\.bash.*|\.zsh.*|\.profile|\.inputrc|\.vimrc|\.handrail\.toml|credentials(?:\..*)?)",
-    re.IGNORECASE,
-)
-_SENSITIVE_FOLDERS = frozenset({".git", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config", ".vscode"})
+from agent_core.secret_names import is_sensitive
+
 _ADDRESS = re.compile(r"(?:https?|ssh|git|ftps?)://\S*")
 _ENDS_OF_PIECES = re.compile(r"[=:,]")
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What was found below a folder; a file has nothing below it. Paths are seen from the folder."""
+
+    secrets: tuple[str, ...] = ()  # files that may hold secrets
+    links: tuple[str, ...] = ()
+    whole: bool = True  # whether everything was looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,9 @@ class PolicyContext:
     unsaved: tuple[str, ...] = ()  # files with unsaved changes in the editor
     resolve: Callable[[str], str] = posixpath.normpath  # an absolute path with its links resolved
     find_program: Callable[[str], str | None] = field(default=lambda _name: None)  # where PATH has a program
+    below: Callable[[str], Below] = field(default=lambda _folder: Below())  # what an absolute path has below it
+    tracked: Callable[[Sequence[str]], Sequence[str]] = field(default=tuple)  # those of absolute paths that git tracks
+    unhidden: Callable[[str], bool] = field(default=lambda _path: False)  # whether an ignore file asks for a hidden one
     git_config: Callable[[str], str] = field(default=lambda _cwd: "")  # text of a repository's own configuration
 
     def outside(self, word: str, folder: str) -> str | None:
@@ -72,9 +79,8 @@ class PolicyContext:
         for path in paths_in(word):
             resolved = self.resolve(posixpath.join(folder, path))
             own = next((resolved[len(root) :] for root in self.roots if _within(resolved, root)), resolved)
-            for part in [*path.split("/"), *own.split("/")]:
-                if part.lower() in _SENSITIVE_FOLDERS or _SENSITIVE_FILES.fullmatch(part):
-                    return path
+            if any(map(is_sensitive, [*path.split("/"), *own.split("/")])):
+                return path
         return None
 
 

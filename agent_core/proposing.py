@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,7 @@ from agent_core.program_risks import rule_run_environment
 from agent_core.record import Record
 from agent_core.redaction import Masker
 from agent_core.regular_files import read_regular
+from agent_core.secret_files import SecretFiles
 from agent_core.settings import Settings
 from agent_core.shell import CommandLimits, base_environment
 from agent_core.steps import Call
@@ -48,6 +49,7 @@ class Proposer:
         policy: Policy,
         environ: Mapping[str, str],
         masker: Masker,
+        files: SecretFiles,
         can_ask: bool,
         trusted: Callable[[], bool],
         unsaved: Callable[[str], tuple[str, ...]] = lambda command: (),
@@ -64,6 +66,7 @@ class Proposer:
         self._cwd = cwd
         self._settings = settings
         self._masker = masker
+        self._files = files
         self._can_ask = can_ask
         self._is_trusted = trusted
         command = settings.command
@@ -170,6 +173,9 @@ class Proposer:
             rejected=_rejected(record),
             resolve=os.path.realpath,
             find_program=lambda name: shutil.which(name, path=self._environment.get("PATH")),
+            below=self._files.below,
+            tracked=_tracked,
+            unhidden=self._files.unhidden,
             git_config=_git_config,
         )
 
@@ -222,3 +228,31 @@ def _git_config(folder: str) -> str:
         if (place / ".git").exists():  # a worktree or submodule, whose configuration is elsewhere
             return _UNREADABLE_CONFIG
     return ""
+
+
+def _tracked(paths: Sequence[str]) -> list[str]:
+    """Return those of some absolute paths that git tracks by the index around them; a doubt counts as yes."""
+    indexes: dict[Path, bytes | None] = {}
+    tracked = []
+    for path in paths:
+        place = next((place for place in Path(path).parents if (place / ".git").exists()), None)
+        if place is None:
+            continue
+        if place not in indexes:
+            indexes[place] = _index_of(place)
+        index = indexes[place]
+        if index is None or os.fsencode(os.path.relpath(path, place)) + b"\0" in index:
+            tracked.append(path)
+    return tracked
+
+
+def _index_of(repository: Path) -> bytes | None:
+    """Return git's list of the files that it tracks, each name ended by NUL; None if it cannot be read so."""
+    try:
+        index = read_regular(repository / ".git" / "index", _GIT_INDEX_BYTES + 1)
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        return None  # a worktree or submodule, whose index is elsewhere
+    # From version 4 on names are shortened by what they share with the one before.
+    return None if len(index) > _GIT_INDEX_BYTES or index[4:8] > b"\0\0\0\3" else index

@@ -8,9 +8,10 @@ credentials) are never known secrets.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from agent_core.masks import SHAPE_MASK, mask_for
@@ -49,16 +50,24 @@ class Masker:
         self._names_by_form = _names_by_form(self._secrets)
 
     @classmethod
-    def from_sources(cls, environ: Mapping[str, str], dotenv: str = "", provider_keys: Collection[str] = ()) -> Masker:
-        """Collect the known secrets of an environment and of a `.env` file's text.
+    def from_sources(
+        cls,
+        environ: Mapping[str, str],
+        dotenv: str = "",
+        provider_keys: Collection[str] = (),
+        more: Iterable[str] = (),
+    ) -> Masker:
+        """Collect the known secrets of an environment, of a `.env` file's text and of `more` such texts.
 
         `provider_keys` are names of variables; they are secrets whatever their names are, if their values are worth it.
         """
-        found: dict[str, str] = {}
-        for name, value in [*environ.items(), *_dotenv_entries(dotenv)]:
+        values: dict[str, dict[str, None]] = {}
+        texts = (dotenv, *more)
+        for name, value in [*environ.items(), *itertools.chain.from_iterable(map(_dotenv_entries, texts))]:
             if (name in provider_keys or is_secret_name(name)) and _worth_masking(value):
-                # The same name with another value in `.env` is a second secret.
-                found[name if found.get(name, value) == value else f"{name}.env"] = value
+                values.setdefault(name, {})[value] = None
+        # The same name with another value in another place is another secret.
+        found = {_label(name, at): value for name, each in values.items() for at, value in enumerate(each)}
         return cls(found, provider_keys)
 
     def mask(self, text: str) -> str:
@@ -124,6 +133,10 @@ class MaskingStream:
         end = len(data) if final else held
         self._before, self._held = data[max(0, end - _CONTEXT) : end], data[end:]
         return _replaced(data, start, end, spans)
+
+
+def _label(name: str, number: int) -> str:
+    return name + ("" if number == 0 else ".env" if number == 1 else f".env.{number}")
 
 
 def _replaced(data: bytes, start: int, end: int, spans: list[Span]) -> bytes:

@@ -170,6 +170,13 @@ def test_the_two_values_of_one_name_are_both_known() -> None:
     )
 
 
+def test_each_file_may_give_the_same_name_another_value() -> None:
+    texts = ["A_KEY='first-value-1", "A_KEY=second-value-2", "A_KEY=third-value-3", "A_KEY=second-value-2"]
+    masker = Masker.from_sources({}, texts[0], more=texts[1:])
+    assert masker.mask("second-value-2 third-value-3") == "<masked:A_KEY.env> <masked:A_KEY.env.2>"
+    assert holds_mask("<masked:A_KEY.env.2>")
+
+
 def test_lines_of_a_long_secret_are_known() -> None:
     masker = Masker.from_sources({}, 'SIGNING_KEY="first-line-0001\nsecond-line-0002"')
     assert masker.mask("x second-line-0002") == "x <masked:SIGNING_KEY>"

@@ -1,0 +1,302 @@
+"""What a program reads that its words do not name: the files below the folders that it searches.
+
+Invariants: pure tables and functions over argv words; whatever is not understood counts as reading the whole workspace.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from agent_core.options import Grammar, Options
+from agent_core.policy_context import PolicyContext
+from agent_core.program_risks import known_name
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Which files a program reads, and which of its words are no paths.
+
+    `folders` are as written; what is in them is read unless the rest says that it is not.
+    """
+
+    folders: tuple[str, ...] = ()
+    everywhere: bool = False  # the whole workspace rather than `folders`
+    no_paths: tuple[str, ...] = ()  # words that stand by themselves but name nothing that is read
+    hidden: bool = True  # whether hidden files are read that nothing asks for
+    tracked: bool = False  # whether only files that git tracks are read
+    follows: bool = False  # whether links below the folders are followed
+    only: tuple[str, ...] = ()  # patterns of names, one of which a file must have to be read
+    but: tuple[str, ...] = ()  # patterns of files' names that are left out, where `only` names none
+    but_folders: tuple[str, ...] = ()
+
+    def reads(self, path: str) -> bool:
+        """Whether a file is read whose place is `path`, seen from a searched folder."""
+        *folders, name = path.split("/")
+        if any(fnmatchcase(folder, each) for folder in folders for each in self.but_folders):
+            return False
+        if self.only:
+            return any(fnmatchcase(name, each) for each in self.only)
+        return not any(fnmatchcase(name, each) for each in self.but)
+
+    def paths_among(self, words: Sequence[str]) -> list[str]:
+        """Return the words that may be paths."""
+        paths = list(words)
+        for word in self.no_paths:
+            if word in paths:
+                paths.remove(word)  # once: a path may be spelled like what is searched for
+        return paths
+
+
+_NOTHING = Search()
+_UNKNOWN = Search(everywhere=True)
+_MOST_LOOKED_UP = 64  # files whose place is looked up in git's index or in ignore files; more would be slow
+_SIMPLE_GLOB = re.compile(r"[\w.*?-]+")
+_SIMPLE_PATH = re.compile(r"[\w./@+-]+")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_GREP = Grammar(
+    "EFGPivwxcLlqsonHhTUuVzZabrIRy0123456789",
+    "efmABCDd",
+    _words("""
+        basic-regexp binary byte-offset color colour count dereference-recursive extended-regexp files-with-matches
+        files-without-match fixed-strings ignore-case initial-tab invert-match line-buffered line-number line-regexp
+        no-filename no-group-separator no-ignore-case no-messages null null-data only-matching perl-regexp quiet
+        recursive silent text with-filename word-regexp
+    """),
+    _words("""
+        after-context before-context binary-files context devices directories exclude exclude-dir exclude-from file
+        group-separator include label max-count regexp
+    """),
+)
+_RG = Grammar(
+    "abcFhHiIlLnNoPpqsSUuVvwxz0.",
+    "ABCEefgjmMrtTd",
+    _words("""
+        block-buffered byte-offset case-sensitive column count count-matches crlf files files-with-matches
+        files-without-match fixed-strings heading hidden ignore-case invert-match json line-buffered line-number
+        line-regexp mmap multiline multiline-dotall no-column no-config no-filename no-heading no-hidden no-ignore
+        no-ignore-dot no-ignore-exclude no-ignore-files no-ignore-global no-ignore-parent no-ignore-vcs
+        no-line-number no-messages no-mmap no-require-git no-unicode null null-data one-file-system only-matching
+        passthru pcre2 pretty quiet smart-case stats text trim type-list unrestricted vimgrep with-filename word-regexp
+    """),
+    _words("""
+        after-context before-context color colors context context-separator dfa-size-limit encoding engine
+        field-context-separator field-match-separator file glob iglob max-columns max-count max-depth max-filesize
+        path-separator regexp regex-size-limit replace sort sortr threads type type-not
+    """),
+)
+_GIT_GREP = Grammar(
+    "aiIwvhHEGPFnolLzcpqWr0123456789",
+    "efmABC",
+    _words("""
+        all-match and basic-regexp break color column count exclude-standard extended-regexp files-with-matches
+        files-without-match fixed-strings full-name function-context heading ignore-case index invert-match
+        line-number name-only no-color no-index not null only-matching or perl-regexp quiet recursive show-function
+        text untracked word-regexp
+    """),
+    _words("""
+        after-context before-context context max-count max-depth threads
+    """),
+)
+_DIFF = Grammar(
+    "abBcdeEiNnpPqrstTuwyZ0123456789",
+    "CDFILSUWxX",
+    _words("""
+        brief color context expand-tabs ignore-all-space ignore-blank-lines ignore-case ignore-space-change
+        ignore-tab-expansion ignore-trailing-space minimal new-file no-dereference normal recursive
+        report-identical-files side-by-side speed-large-files strip-trailing-cr suppress-common-lines text unified
+        width
+    """),
+    _words("""
+        exclude exclude-from ifdef ignore-matching-lines label show-function-line starting-file
+    """),
+)
+# Types of files among which no secret has its name.
+_HARMLESS_TYPES = _words("""
+    c cpp cs css go h haskell html java js kotlin lua markdown md perl php py python ruby rust scala swift ts
+""")
+_GIT_HARMLESS = _words("--no-pager --no-optional-locks --literal-pathspecs --version -P")
+_GIT_PRINTERS = _words("cat-file diff format-patch range-diff show")
+_GIT_HISTORY = _words("diff-files diff-index diff-tree log reflog stash whatchanged")
+_GIT_PATCH = re.compile(r"-[pucUWmL].*|--(?:p|u|cc|func|word-d|color-w|remerge|diff-merges|ext|text|binary).*")
+_GIT_SUMMARY = re.compile(r"--(?:name-only|name-status|(?:short|num|dir)?stat(?:=.*)?|summary|no-patch|quiet|raw)|-s")
+
+
+def search(argv: Sequence[str], environment: Collection[str] = ()) -> Search:
+    """Return what this command reads besides the files that its words name.
+
+    `environment` holds the names of the variables that it gets.
+    """
+    name = known_name(argv[0])
+    reader = _READERS.get(name)
+    found = reader(argv[1:]) if reader else _NOTHING
+    if reader is _rg and "RIPGREP_CONFIG_PATH" in environment:
+        return replace(found, hidden=True, only=(), but=(), but_folders=())
+    return found
+
+
+def objection_to_search(program: str, searched: Search, context: PolicyContext, folder: str) -> str | None:
+    """Return what is against what a program reads below the folders that it searches from `folder`, if anything."""
+    for place in context.roots if searched.everywhere else searched.folders:
+        top = context.resolve(posixpath.join(folder, place))
+        below = context.below(top)
+        read = [path for path in below.secrets if searched.reads(path)]
+        if len(read) <= _MOST_LOOKED_UP:
+            read = _less_what_is_passed_over(searched, context, top, read)
+        if read:
+            return f"`{program}` would read `{read[0]}` in `{place}`, which may hold keys"
+        if below.links and searched.follows:
+            return f"`{program}` would follow the link `{below.links[0]}` in `{place}`"
+        if not below.whole:
+            return f"`{place}` is missing, or too large to tell whether `{program}` would read keys in it"
+    return None
+
+
+def _less_what_is_passed_over(searched: Search, context: PolicyContext, top: str, paths: list[str]) -> list[str]:
+    full = {posixpath.join(top, path): path for path in paths}
+    if searched.tracked:
+        return [full[path] for path in context.tracked(tuple(full))]
+    if searched.hidden:
+        return paths
+    return [path for place, path in full.items() if not _is_hidden(path) or context.unhidden(place)]
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))
+
+
+def _grep(words: Sequence[str]) -> Search:
+    options = _GREP.read(words)
+    if options is None:
+        return _UNKNOWN
+    pattern, paths = _pattern_and_paths(options, (*options.operands, *options.paths))
+    actions = options.values("d", "directories")
+    follows = bool(options.values("R", "dereference-recursive"))
+    recursive = follows or options.values("r", "recursive")
+    if not recursive and not any("recurse".startswith(action) for action in actions):
+        return Search(no_paths=pattern)
+    return Search(
+        paths or (".",),
+        no_paths=pattern,
+        follows=follows,
+        only=_only(options.values("include")),
+        but=_but(options.values("exclude")),
+        but_folders=_but(options.values("exclude-dir")),
+    )
+
+
+def _rgrep(words: Sequence[str]) -> Search:
+    return _grep(["-r", *words])
+
+
+def _rg(words: Sequence[str]) -> Search:
+    options = _RG.read(words)
+    if options is None:
+        return _UNKNOWN
+    if options.values("files", "type-list"):
+        return _NOTHING
+    pattern, paths = _pattern_and_paths(options, (*options.operands, *options.paths))
+    globs = options.values("g", "glob")
+    wanted = [glob for glob in globs if not glob.startswith("!")] + options.values("iglob")
+    unusual = any(kind not in _HARMLESS_TYPES for kind in options.values("t", "type"))
+    asked = options.values("hidden", ".") or len(options.values("u", "unrestricted")) > 1
+    # Of contradicting globs the last one counts; those that leave out are heard only where none contradicts.
+    but = () if wanted else _but(glob[1:] for glob in globs)
+    return Search(
+        paths or (".",),
+        no_paths=(*pattern, *(glob for glob in globs if glob not in wanted)),
+        hidden=bool(asked or unusual or wanted),
+        # A glob in any case, `--iglob`, is not one of ours.
+        only=() if options.values("iglob") else _only([glob.rsplit("/", 1)[-1] for glob in wanted]),
+        but=but,
+        but_folders=but,
+    )
+
+
+def _pattern_and_paths(options: Options, words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the operand that is searched for, if no option says it, and those that are paths."""
+    if options.values("e", "regexp", "f", "file"):
+        return (), words
+    return words[:1], words[1:]
+
+
+def _only(globs: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns if all of them are simple ones; others may mean more than they seem to."""
+    return tuple(globs) if all(map(_SIMPLE_GLOB.fullmatch, globs)) and "**" not in globs else ()
+
+
+def _but(globs: Iterable[str]) -> tuple[str, ...]:
+    return tuple(glob for glob in (each.rstrip("/") for each in globs) if _SIMPLE_GLOB.fullmatch(glob))
+
+
+def _diff(words: Sequence[str]) -> Search:
+    options = _DIFF.read(words)
+    if options is None:
+        return _UNKNOWN
+    but = _but(options.values("x", "exclude"))
+    folders = tuple(word for word in (*options.operands, *options.paths) if word != "-")
+    return Search(folders, follows=True, but=but, but_folders=but)
+
+
+def _git(words: Sequence[str]) -> Search:
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
+    if any(word not in _GIT_HARMLESS for word in words[:at]):
+        return _UNKNOWN  # it may be about another repository
+    command, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", ())
+    if command == "grep":
+        return _git_grep(rest)
+    if not _prints_contents(command, rest):
+        return _NOTHING
+    paths = rest[rest.index("--") + 1 :] if "--" in rest else ()
+    if paths and all(map(_SIMPLE_PATH.fullmatch, paths)):
+        return Search(tuple(paths), tracked=True)
+    return Search(everywhere=True, tracked=True)
+
+
+def _prints_contents(command: str, words: Sequence[str]) -> bool:
+    patch = any(_GIT_PATCH.fullmatch(word) for word in words)
+    if command in _GIT_HISTORY:
+        return patch
+    if command not in _GIT_PRINTERS:
+        return False
+    operands = [word for word in words if not word.startswith("-")]
+    if operands and all(":" in word for word in operands):
+        return False  # `git show HEAD:src/x.py` reads what it names
+    return patch or not any(_GIT_SUMMARY.fullmatch(word) for word in words)
+
+
+def _git_grep(words: Sequence[str]) -> Search:
+    options = _GIT_GREP.read(words)
+    if options is None:
+        return _UNKNOWN
+    tracked = not options.values("untracked", "no-index")
+    pattern, paths = _pattern_and_paths(options, options.operands)
+    paths = (*paths, *options.paths)
+    if all(map(_SIMPLE_PATH.fullmatch, paths)):
+        return Search(paths or (".",), no_paths=pattern, tracked=tracked)
+    return Search(everywhere=True, no_paths=pattern, tracked=tracked)
+
+
+def _unknown(_words: Sequence[str]) -> Search:
+    return _UNKNOWN
+
+
+_READERS = {
+    "grep": _grep,
+    "egrep": _grep,
+    "fgrep": _grep,
+    "rgrep": _rgrep,
+    "rg": _rg,
+    "ripgrep": _rg,
+    "diff": _diff,
+    "git": _git,
+    **dict.fromkeys(("ack", "ack-grep", "ag", "pt", "sift", "ug", "ugrep", "zgrep"), _unknown),
+}
