@@ -8,6 +8,7 @@ the person approved exactly this text here. A wrapper never inherits an allow. E
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from agent_core.errors import SettingsError
@@ -15,8 +16,9 @@ from agent_core.masks import holds_mask
 from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import configured_program, known_name, risky_word
 from agent_core.programs import fewest_words, inner_commands, inner_texts, needs_every_word, proposal, runs_own_code
+from agent_core.reach import Search, objection_to_search
 from agent_core.rules import READ_ONLY, Rule, load_rules
-from agent_core.searches import Search, objection_to_search, search
+from agent_core.searches import search
 from agent_core.shell_syntax import TOO_LONG, Analysis, SimpleCommand, analyse
 from agent_core.types import Reason, Verdict
 
@@ -150,9 +152,14 @@ def _allowed_or_asked(analysis: Analysis, sources: Sequence[_Table], context: Po
     if sum(len(simple.argv) for simple in analysis.commands) > _MOST_WORDS:
         return Verdict("ask", "analysis", f"more than {_MOST_WORDS} words")
     folders = _folders(analysis, context)
+    # What lies where is known as of now: beside a command that may move files, a search may meet any of them.
+    moving = len(analysis.commands) > 1 and not all(map(_only_reads, analysis.commands))
     rules: dict[str, str] = {}
     for simple in analysis.commands:
-        rule, objection = _allowing_rule(simple, sources, context, folders)
+        searched = search(simple.argv, context.environment)
+        if moving and searched.folders:
+            searched = replace(searched, everywhere=True)
+        rule, objection = _allowing_rule(simple, searched, sources, context, folders)
         if rule is None:
             return Verdict("ask", "default", objection)
         rules[rule.name] = _why_allowed(rule)
@@ -160,7 +167,11 @@ def _allowed_or_asked(analysis: Analysis, sources: Sequence[_Table], context: Po
 
 
 def _allowing_rule(
-    simple: SimpleCommand, sources: Sequence[_Table], context: PolicyContext, folders: Sequence[str]
+    simple: SimpleCommand,
+    searched: Search,
+    sources: Sequence[_Table],
+    context: PolicyContext,
+    folders: Sequence[str],
 ) -> tuple[Rule | None, str]:
     """Return the rule that allows a simple command, or None and the best reason why none does."""
     objection = f"no rule allows `{simple.argv[0]}`"
@@ -168,7 +179,8 @@ def _allowing_rule(
         for rule in source.get(simple.argv[0], ()):
             if not rule.matches_exactly(simple.argv):
                 continue
-            found = _objection_to_words(rule, simple.argv) or _objection_to_place(simple.argv, context, folders)
+            found = _objection_to_words(rule, simple.argv)
+            found = found or _objection_to_place(simple.argv, searched, context, folders)
             if found is None:
                 return rule, ""
             objection = found
@@ -188,13 +200,19 @@ def _objection_to_words(rule: Rule, argv: Sequence[str]) -> str | None:
     return f"`{risky}` can make `{argv[0]}` run or write something" if risky else None
 
 
-def _objection_to_place(argv: Sequence[str], context: PolicyContext, folders: Sequence[str]) -> str | None:
+def _only_reads(simple: SimpleCommand) -> bool:
+    rules = _READ_ONLY.get(simple.argv[0], ())
+    return any(rule.matches_exactly(simple.argv) and not _objection_to_words(rule, simple.argv) for rule in rules)
+
+
+def _objection_to_place(
+    argv: Sequence[str], searched: Search, context: PolicyContext, folders: Sequence[str]
+) -> str | None:
     program = context.find_program(argv[0]) if "/" not in argv[0] else None
     if program and context.touches(program):
         return f"`{argv[0]}` is a program inside the workspace ({program})"
     if len(folders) > _MOST_FOLDERS:
         return "it goes through too many folders"
-    searched = search(argv, context.environment)
     for folder in folders:
         found = _objection_in_folder(argv, searched, context, folder)
         if found:

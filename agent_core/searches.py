@@ -5,55 +5,16 @@ Invariants: pure tables and functions over argv words; whatever is not understoo
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import replace
 
 from agent_core.options import Grammar, Options
-from agent_core.policy_context import PolicyContext
 from agent_core.program_risks import known_name
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """Which files a program reads, and which of its words are no paths.
-
-    `folders` are as written; what is in them is read unless the rest says that it is not.
-    """
-
-    folders: tuple[str, ...] = ()
-    everywhere: bool = False  # the whole workspace rather than `folders`
-    no_paths: tuple[str, ...] = ()  # words that stand by themselves but name nothing that is read
-    hidden: bool = True  # whether hidden files are read that nothing asks for
-    tracked: bool = False  # whether only files that git tracks are read
-    follows: bool = False  # whether links below the folders are followed
-    only: tuple[str, ...] = ()  # patterns of names, one of which a file must have to be read
-    but: tuple[str, ...] = ()  # patterns of files' names that are left out, where `only` names none
-    but_folders: tuple[str, ...] = ()
-
-    def reads(self, path: str) -> bool:
-        """Whether a file is read whose place is `path`, seen from a searched folder."""
-        *folders, name = path.split("/")
-        if any(fnmatchcase(folder, each) for folder in folders for each in self.but_folders):
-            return False
-        if self.only:
-            return any(fnmatchcase(name, each) for each in self.only)
-        return not any(fnmatchcase(name, each) for each in self.but)
-
-    def paths_among(self, words: Sequence[str]) -> list[str]:
-        """Return the words that may be paths."""
-        paths = list(words)
-        for word in self.no_paths:
-            if word in paths:
-                paths.remove(word)  # once: a path may be spelled like what is searched for
-        return paths
-
+from agent_core.reach import Search
 
 _NOTHING = Search()
 _UNKNOWN = Search(everywhere=True)
-_MOST_LOOKED_UP = 64  # files whose place is looked up in git's index or in ignore files; more would be slow
 _SIMPLE_GLOB = re.compile(r"[\w.*?-]+")
 _SIMPLE_PATH = re.compile(r"[\w./@+-]+")
 
@@ -119,6 +80,15 @@ _DIFF = Grammar(
         exclude exclude-from ifdef ignore-matching-lines label show-function-line starting-file
     """),
 )
+_CP = Grammar(
+    "abdfHilLnpPrRsTuvxZ",
+    "St",
+    _words("""
+        archive attributes-only force interactive link no-clobber no-dereference no-target-directory one-file-system
+        parents preserve recursive remove-destination strip-trailing-slashes symbolic-link update verbose
+    """),
+    _words("suffix target-directory"),
+)
 # Types of files among which no secret has its name.
 _HARMLESS_TYPES = _words("""
     c cpp cs css go h haskell html java js kotlin lua markdown md perl php py python ruby rust scala swift ts
@@ -141,36 +111,6 @@ def search(argv: Sequence[str], environment: Collection[str] = ()) -> Search:
     if reader is _rg and "RIPGREP_CONFIG_PATH" in environment:
         return replace(found, hidden=True, only=(), but=(), but_folders=())
     return found
-
-
-def objection_to_search(program: str, searched: Search, context: PolicyContext, folder: str) -> str | None:
-    """Return what is against what a program reads below the folders that it searches from `folder`, if anything."""
-    for place in context.roots if searched.everywhere else searched.folders:
-        top = context.resolve(posixpath.join(folder, place))
-        below = context.below(top)
-        read = [path for path in below.secrets if searched.reads(path)]
-        if len(read) <= _MOST_LOOKED_UP:
-            read = _less_what_is_passed_over(searched, context, top, read)
-        if read:
-            return f"`{program}` would read `{read[0]}` in `{place}`, which may hold keys"
-        if below.links and searched.follows:
-            return f"`{program}` would follow the link `{below.links[0]}` in `{place}`"
-        if not below.whole:
-            return f"`{place}` is missing, or too large to tell whether `{program}` would read keys in it"
-    return None
-
-
-def _less_what_is_passed_over(searched: Search, context: PolicyContext, top: str, paths: list[str]) -> list[str]:
-    full = {posixpath.join(top, path): path for path in paths}
-    if searched.tracked:
-        return [full[path] for path in context.tracked(tuple(full))]
-    if searched.hidden:
-        return paths
-    return [path for place, path in full.items() if not _is_hidden(path) or context.unhidden(place)]
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part.startswith(".") for part in path.split("/"))
 
 
 def _grep(words: Sequence[str]) -> Search:
@@ -285,6 +225,22 @@ def _git_grep(words: Sequence[str]) -> Search:
     return Search(everywhere=True, no_paths=pattern, tracked=tracked)
 
 
+def _cp(words: Sequence[str]) -> Search:
+    options = _CP.read(words)
+    if options is None:
+        return _UNKNOWN
+    operands = (*options.operands, *options.paths)
+    if not options.values("r", "R", "a", "recursive", "archive"):
+        return _NOTHING
+    return Search(operands if options.values("t", "target-directory") else operands[:-1])
+
+
+def _tar(words: Sequence[str]) -> Search:
+    options = [words[0] if words else "", *(word for word in words if word.startswith("-"))]
+    makes = any("c" in option or "r" in option or "u" in option for option in options)
+    return _UNKNOWN if makes else _NOTHING
+
+
 def _unknown(_words: Sequence[str]) -> Search:
     return _UNKNOWN
 
@@ -296,7 +252,9 @@ _READERS = {
     "rgrep": _rgrep,
     "rg": _rg,
     "ripgrep": _rg,
+    "cp": _cp,
     "diff": _diff,
+    "tar": _tar,
     "git": _git,
-    **dict.fromkeys(("ack", "ack-grep", "ag", "pt", "sift", "ug", "ugrep", "zgrep"), _unknown),
+    **dict.fromkeys(("7z", "ack", "ack-grep", "ag", "pt", "sift", "ug", "ugrep", "zgrep", "zip"), _unknown),
 }

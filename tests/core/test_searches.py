@@ -194,6 +194,31 @@ def test_an_ignore_file_or_the_persons_settings_can_make_rg_read_hidden_files() 
     assert judged("rg x -g '!*.pem' packages/a", replace(CONTEXT, environment={"RIPGREP_CONFIG_PATH"})) == "ask"
 
 
+@pytest.mark.parametrize(
+    "command", ["mv nested src && grep -r x src", "git mv nested src; rg x src", "grep -r x src || cp -r nested src"]
+)
+def test_what_may_move_files_beside_a_search_makes_it_one_of_the_whole_workspace(command: str) -> None:
+    rules = [*RULES, *(Rule(match=(word,), decision="allow") for word in ("mv", "cp", "make"))]
+    assert Policy(rules, "rules").judge(command, CONTEXT).decision == "ask"
+    elsewhere = replace(CONTEXT, below=lambda _folder: Below())
+    assert Policy(rules, "rules").judge(command, elsewhere).decision == "allow"
+    assert judged("ls nested && grep -r x src | sort") == "allow"
+
+
+@pytest.mark.parametrize("command", ["cp -r nested src/n", "cp -a . src/n", "zip -r a.zip .", "tar czf a.tgz packages"])
+def test_copies_of_whole_folders_are_searches_too(command: str) -> None:
+    words = tuple(command.split()[:2])
+    assert Policy([Rule(match=words, decision="allow")], "rules").judge(command, CONTEXT).decision == "ask"
+    free = replace(CONTEXT, below=lambda _folder: Below())
+    assert Policy([Rule(match=words, decision="allow")], "rules").judge(command, free).decision == "allow"
+
+
+def test_copies_of_files_are_not() -> None:
+    for command in ("cp a.py b.py", "cp -r src b", "tar tzf a.tgz"):
+        rules = [Rule(match=(command.split()[0],), decision="allow")]
+        assert Policy(rules, "rules").judge(command, CONTEXT).decision == "allow", command
+
+
 def test_a_folder_too_large_to_look_through_is_asked_about() -> None:
     context = replace(CONTEXT, below=lambda _folder: Below(whole=False))
     assert judged("grep -r x src", context) == "ask"
