@@ -59,6 +59,9 @@ rg -uuu TOKEN
 rg TOKEN
 diff -r nested packages
 cat prod.env
+cat */.*
+cat *.env
+head -n 5 packages/*/.e*
 cat nested/.env
 """.strip().splitlines()
 
