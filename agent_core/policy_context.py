@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from agent_core.secret_names import is_sensitive
@@ -43,7 +43,7 @@ class PolicyContext:
     resolve: Callable[[str], str] = posixpath.normpath  # an absolute path with its links resolved
     find_program: Callable[[str], str | None] = field(default=lambda _name: None)  # where PATH has a program
     below: Callable[[str], Below] = field(default=lambda _folder: Below())  # what an absolute path has below it
-    tracked: Callable[[Sequence[str]], Sequence[str]] = field(default=tuple)  # those of absolute paths that git tracks
+    tracked: Callable[[str], Below] = field(default=lambda _folder: Below())  # the same by git's list of what it tracks
     unhidden: Callable[[str], bool] = field(default=lambda _path: False)  # whether an ignore file asks for a hidden one
     git_config: Callable[[str], str] = field(default=lambda _cwd: "")  # text of a repository's own configuration
 

@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -28,10 +28,10 @@ from agent_core.secret_files import SecretFiles
 from agent_core.settings import Settings
 from agent_core.shell import CommandLimits, base_environment
 from agent_core.steps import Call
+from agent_core.tracked_secrets import INDEX_BYTES, tracked_secrets
 from agent_core.types import Action, CallFault, CallStatus, ModelReply, Proposal, Reason, Verdict
 
 _GIT_CONFIG_BYTES = 64 * 1024
-_GIT_INDEX_BYTES = 32 << 20
 _GITLINK_MODE = b"\x00\x00\xe0\x00"  # mode 160000 of an index entry (gitformat-index(5)): another repository
 _UNREADABLE_CONFIG = '[include]\npath = "elsewhere"\n'
 _HOLDS_KEY = "A command holds the key of a model provider, which must never be used; nothing of this reply was run."
@@ -174,7 +174,7 @@ class Proposer:
             resolve=os.path.realpath,
             find_program=lambda name: shutil.which(name, path=self._environment.get("PATH")),
             below=self._files.below,
-            tracked=_tracked,
+            tracked=tracked_secrets,
             unhidden=self._files.unhidden,
             git_config=_git_config,
         )
@@ -207,12 +207,12 @@ def _holds_repositories(git_folder: Path) -> bool:
     try:
         if any(git_folder.glob("sharedindex.*")):
             return True
-        index = read_regular(git_folder / "index", _GIT_INDEX_BYTES + 1)
+        index = read_regular(git_folder / "index", INDEX_BYTES + 1)
     except FileNotFoundError:
         return False
     except OSError:
         return True
-    return len(index) > _GIT_INDEX_BYTES or _GITLINK_MODE in index
+    return len(index) > INDEX_BYTES or _GITLINK_MODE in index
 
 
 def _git_config(folder: str) -> str:
@@ -228,31 +228,3 @@ def _git_config(folder: str) -> str:
         if (place / ".git").exists():  # a worktree or submodule, whose configuration is elsewhere
             return _UNREADABLE_CONFIG
     return ""
-
-
-def _tracked(paths: Sequence[str]) -> list[str]:
-    """Return those of some absolute paths that git tracks by the index around them; a doubt counts as yes."""
-    indexes: dict[Path, bytes | None] = {}
-    tracked = []
-    for path in paths:
-        place = next((place for place in Path(path).parents if (place / ".git").exists()), None)
-        if place is None:
-            continue
-        if place not in indexes:
-            indexes[place] = _index_of(place)
-        index = indexes[place]
-        if index is None or os.fsencode(os.path.relpath(path, place)) + b"\0" in index:
-            tracked.append(path)
-    return tracked
-
-
-def _index_of(repository: Path) -> bytes | None:
-    """Return git's list of the files that it tracks, each name ended by NUL; None if it cannot be read so."""
-    try:
-        index = read_regular(repository / ".git" / "index", _GIT_INDEX_BYTES + 1)
-    except FileNotFoundError:
-        return b""
-    except OSError:
-        return None  # a worktree or submodule, whose index is elsewhere
-    # From version 4 on names are shortened by what they share with the one before.
-    return None if len(index) > _GIT_INDEX_BYTES or index[4:8] > b"\0\0\0\3" else index

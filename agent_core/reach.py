@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from agent_core.policy_context import PolicyContext
 
-_MOST_LOOKED_UP = 64  # files whose place is looked up in git's index or in ignore files; more would be slow
+_MOST_LOOKED_UP = 64  # files whose place is looked up in ignore files; more would be slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ def objection_to_search(program: str, searched: Search, context: PolicyContext, 
     """Return what is against what a program reads below the folders that it searches from `folder`, if anything."""
     for place in context.roots if searched.everywhere else searched.folders:
         top = context.resolve(posixpath.join(folder, place))
-        below = context.below(top)
+        below = context.tracked(top) if searched.tracked else context.below(top)
         read = [path for path in below.secrets if searched.reads(path)]
-        if len(read) <= _MOST_LOOKED_UP:
-            read = _less_what_is_passed_over(searched, context, top, read)
+        if not searched.hidden and len(read) <= _MOST_LOOKED_UP:
+            read = [path for path in read if _is_asked_for(path, context, top)]
         if read:
             return f"`{program}` would read `{read[0]}` in `{place}`, which may hold keys"
         if below.links and searched.follows:
@@ -67,14 +67,6 @@ def objection_to_search(program: str, searched: Search, context: PolicyContext, 
     return None
 
 
-def _less_what_is_passed_over(searched: Search, context: PolicyContext, top: str, paths: list[str]) -> list[str]:
-    full = {posixpath.join(top, path): path for path in paths}
-    if searched.tracked:
-        return [full[path] for path in context.tracked(tuple(full))]
-    if searched.hidden:
-        return paths
-    return [path for place, path in full.items() if not _is_hidden(path) or context.unhidden(place)]
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part.startswith(".") for part in path.split("/"))
+def _is_asked_for(path: str, context: PolicyContext, top: str) -> bool:
+    hidden = any(part.startswith(".") for part in path.split("/"))
+    return not hidden or context.unhidden(posixpath.join(top, path))

@@ -58,7 +58,7 @@ _GIT_GREP = Grammar(
     "aiIwvhHEGPFnolLzcpqWr0123456789",
     "efmABC",
     _words("""
-        all-match and basic-regexp break color column count exclude-standard extended-regexp files-with-matches
+        all-match and basic-regexp break cached color column count exclude-standard extended-regexp files-with-matches
         files-without-match fixed-strings full-name function-context heading ignore-case index invert-match
         line-number name-only no-color no-index not null only-matching or perl-regexp quiet recursive show-function
         text untracked word-regexp
@@ -94,9 +94,19 @@ _HARMLESS_TYPES = _words("""
     c cpp cs css go h haskell html java js kotlin lua markdown md perl php py python ruby rust scala swift ts
 """)
 _GIT_HARMLESS = _words("--no-pager --no-optional-locks --literal-pathspecs --version -P")
-_GIT_PRINTERS = _words("cat-file diff format-patch range-diff show")
-_GIT_HISTORY = _words("diff-files diff-index diff-tree log reflog stash whatchanged")
-_GIT_PATCH = re.compile(r"-[pucUWmL].*|--(?:p|u|cc|func|word-d|color-w|remerge|diff-merges|ext|text|binary).*")
+_GIT_PRINTERS = _words("archive cat-file diff range-diff show")
+_PATCH = re.compile(r"-[pucUWmL].*|--(?:patc|u|cc|ch|dd|func|word|color-w|remerge|diff-merges|ext|text|bin).*")
+_HUNKS = re.compile(r"-[a-zA-Z]*p.*|--patc.*")
+_VERBOSE = re.compile(r"-[a-zA-Z]*v.*|--v.*")
+# The options by which git's other commands print what files hold.
+_GIT_MAY_PRINT = {
+    **dict.fromkeys(_words("diff-files diff-index diff-tree log reflog stash whatchanged"), _PATCH),
+    **dict.fromkeys(_words("add checkout reset restore"), _HUNKS),
+    "commit": re.compile(f"{_HUNKS.pattern}|{_VERBOSE.pattern}"),
+    "status": _VERBOSE,
+}
+_GIT_FILE = re.compile(r"[\w./@^~+-]+:[\w./@+-]+")  # a file in a commit; `:/words` is a commit with these words
+_OBJECT = re.compile(r"[0-9a-f]{4}")  # it may name a file's contents, which no option turns to a summary
 _GIT_SUMMARY = re.compile(r"--(?:name-only|name-status|(?:short|num|dir)?stat(?:=.*)?|summary|no-patch|quiet|raw)|-s")
 
 
@@ -202,15 +212,16 @@ def _git(words: Sequence[str]) -> Search:
 
 
 def _prints_contents(command: str, words: Sequence[str]) -> bool:
-    patch = any(_GIT_PATCH.fullmatch(word) for word in words)
-    if command in _GIT_HISTORY:
-        return patch
+    if command in _GIT_MAY_PRINT:
+        return any(map(_GIT_MAY_PRINT[command].fullmatch, words))
     if command not in _GIT_PRINTERS:
         return False
     operands = [word for word in words if not word.startswith("-")]
-    if operands and all(":" in word for word in operands):
+    if command in ("cat-file", "show") and operands and all(map(_GIT_FILE.fullmatch, operands)):
         return False  # `git show HEAD:src/x.py` reads what it names
-    return patch or not any(_GIT_SUMMARY.fullmatch(word) for word in words)
+    if any(map(_PATCH.fullmatch, words)) or (command != "diff" and any(map(_OBJECT.search, operands))):
+        return True
+    return not any(map(_GIT_SUMMARY.fullmatch, words))
 
 
 def _git_grep(words: Sequence[str]) -> Search:
