@@ -1,7 +1,8 @@
 """Starts the server: on standard input and output, or on loopback for debugging.
 
-Invariants: the log goes to standard error only; the workspace is never on the import path (`python -P`, or the
-`handrail` script), so that a folder with a `server/` in it cannot run as us.
+Invariants: the server is kept (`server.keeper`), and when it ends nothing is left below it; the log goes to standard
+error only; the workspace is never on the import path (`python -P`, or the `handrail` script), so that a folder with a
+`server/` in it cannot run as us.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 from collections.abc import Sequence
 
 from server import __version__
+from server.keeper import KEPT, end_what_is_below
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,13 +25,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--log", default="warning", choices=["debug", "info", "warning", "error"], help="the least of what is logged"
     )
     options = parser.parse_args(arguments)
+    KEPT.begin()
     gc.disable()  # until `initialize` is answered: imports make no garbage, and looking for it takes long
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads every installed package
     from server.app import create
     from server.logs import log_to_stderr
 
     server = create(__version__, log_to_stderr(getattr(logging, options.log.upper())))
-    return server.run_stdio() if options.tcp is None else server.run_tcp(options.tcp)
+    server.keeper = KEPT.keeper
+    code = server.run_stdio() if options.tcp is None else server.run_tcp(options.tcp)
+    end_what_is_below()
+    return code
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class WireServer(LanguageServer):
     """A language server with our wire. Register handlers, then `leave(server.run_stdio())`; override `on_stop`.
 
-    `client` is what the client announced in `initialize`, None if it does not know Handrail.
+    `client` is what the client announced in `initialize`, None if it does not know Handrail. `keeper` is the process
+    that keeps this one, if there is one: the server ends with it.
     """
 
     protocol: WireProtocol
@@ -60,6 +61,7 @@ class WireServer(LanguageServer):
         super().__init__(name, version, protocol_cls=WireProtocol)
         self.announcement = Announcement(approvals=approvals)
         self.client: Announcement | None = None
+        self.keeper: int | None = None
         self._over: asyncio.Future[int] | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._watched: list[Callable[[], object]] = []  # what ends the watch of the client's process
@@ -103,6 +105,7 @@ class WireServer(LanguageServer):
         self._over = asyncio.get_running_loop().create_future()
         outbox = connection.outbox
         self.protocol.sink = outbox
+        self.watch_parent(self.keeper)
         inbox = _Inbox()
         reading = asyncio.create_task(self._read(connection, inbox), name="read")
         working = asyncio.create_task(self._work(inbox, connection), name="work")
@@ -219,7 +222,7 @@ class WireServer(LanguageServer):
         self._orphaned(pid)
 
     def _orphaned(self, pid: int) -> None:
-        log.warning("the client's process %d is gone", pid)
+        log.warning("the client's or the keeper's process %d is gone", pid)
         self.end(1)
 
 

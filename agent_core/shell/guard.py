@@ -13,10 +13,8 @@ import secrets
 import select
 import sys
 
-from agent_core.shell import sweep
+from agent_core import sweep
 from agent_core.shell.launch import start_supervisor
-
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Guard:
@@ -34,11 +32,11 @@ class Guard:
         if not sys.platform.startswith("linux") or self._supervised():
             return
         # While this process is a subreaper, the supervisor would become its child again.
-        _become_subreaper(wanted=False)
+        sweep.become_subreaper(wanted=False)
         try:
             self._lifeline = start_supervisor(bash, self.token)
         finally:
-            self.subreaper = _become_subreaper(wanted=True)
+            self.subreaper = sweep.become_subreaper(wanted=True)
 
     def note(self, session: int) -> None:
         """Remember the process session of a command, by which its orphans are known."""
@@ -70,17 +68,6 @@ class Guard:
         os.close(self._lifeline)
         self._lifeline = None
         return False
-
-
-def _become_subreaper(*, wanted: bool) -> bool:
-    """Ask the kernel to make this process a subreaper, or no longer; return whether it is one now."""
-    import ctypes  # only here, since a server that runs no command has no use for it
-
-    try:
-        done = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
-    except (OSError, AttributeError):
-        return False
-    return done and wanted
 
 
 GUARD = Guard()

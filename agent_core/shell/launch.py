@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from agent_core.shell import sweep
+from agent_core import sweep
 
 
 class Started:

@@ -5,10 +5,10 @@ Invariants: looking starts nothing but one harmless `bwrap` try, and raises noth
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import NamedTuple
 
+from agent_core import sweep
 from agent_core.errors import SettingsError
 from agent_core.shell.environment import find_bash
 from agent_core.shell.sandbox import BUBBLEWRAP
@@ -36,6 +36,6 @@ def _orphans() -> Offer:
     if not sys.platform.startswith("linux"):
         detail = "Only Linux has it: here, what leaves a command's process group is not found."
         return Offer("subreaper", False, detail)
-    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+    if not sweep.lists_children():
         return Offer("subreaper", False, "This kernel does not list children in /proc; all processes are looked at.")
     return Offer("subreaper", True, "what commands leave behind is found and ended, also after a crash of the server")

@@ -17,9 +17,9 @@ import signal
 import time
 from collections.abc import Callable
 
-from agent_core.shell import sweep
+from agent_core import sweep
 from agent_core.shell.guard import GUARD
-from agent_core.shell.sweep import Process
+from agent_core.sweep import Process
 
 _LOOK_SECONDS = 0.01
 _LONGEST_KILL_SECONDS = 1.0

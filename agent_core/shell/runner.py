@@ -23,7 +23,7 @@ from agent_core.shell.guard import GUARD
 from agent_core.shell.processes import CommandProcesses
 from agent_core.shell.sandbox import BUBBLEWRAP, refusal
 from agent_core.shell.spool import SUFFIX, Spool, remove_spools
-from agent_core.shell.sweep import MARK_VARIABLE
+from agent_core.sweep import MARK_VARIABLE
 from agent_core.types import Proposal, Reason
 
 _CLOSING_GRACE = 0.3  # seconds; an editor gives the whole server two to shut down

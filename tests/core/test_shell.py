@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_core import sweep
 from agent_core.redaction import Masker
-from agent_core.shell import CommandLimits, Shell, runner, sweep
+from agent_core.shell import CommandLimits, Shell, runner
 from agent_core.shell.guard import GUARD, Guard
 from agent_core.types import Reason
 from tests.core.shell_support import Stopwatch, Workbench, living

@@ -14,7 +14,8 @@ import resource
 import sys
 from pathlib import Path
 
-from agent_core.shell import Command, CommandLimits, sweep
+from agent_core import sweep
+from agent_core.shell import Command, CommandLimits
 from agent_core.shell.guard import GUARD
 from agent_core.types import CommandResult
 from tests.core.shell_support import Workbench

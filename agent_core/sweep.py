@@ -1,7 +1,8 @@
 """Finds processes by the mark in their environment and ends them; run as a script, it is the supervisor of a server.
 
-Invariants: it only looks at `/proc` and sends signals; it imports nothing but the standard library and nothing heavy,
-because the supervisor runs this very file with `python -I -S`, where no other package and no workspace is on the path.
+Invariants: it only looks at `/proc`, sends signals and asks the kernel for orphans; it imports nothing but the standard
+library and nothing heavy, because the supervisor runs this very file with `python -I -S`, where no other package and no
+workspace is on the path, and because a server's keeper is made of it before the server imports anything.
 
 The supervisor ends a server's commands when the server can no longer do it: killed by SIGKILL, or by an editor that
 kills the whole process tree. A parent-death signal would reach the shells alone and not their children, and a child of
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 MARK_VARIABLE = "HANDRAIL_MARK"
+_PR_SET_CHILD_SUBREAPER = 36
 _EXITING = 0x4  # the kernel's PF_EXITING: it has been killed or has ended, and is only being cleared away
 _ROUND_SECONDS = 0.005
 _GRACE_SECONDS = 0.3
@@ -73,6 +75,25 @@ def command_line(pid: int) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in words)
 
 
+def become_subreaper(*, wanted: bool) -> bool:
+    """Ask the kernel to make this process a subreaper, or no longer; return whether it is one now.
+
+    A subreaper becomes the parent of every process below it that loses its own.
+    """
+    try:
+        import ctypes  # only here, since a server that runs no command has no use for it
+
+        done = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
+    except (ImportError, OSError, AttributeError):
+        return False
+    return done and wanted
+
+
+def lists_children() -> bool:
+    """Whether this kernel tells the children of a process."""
+    return os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+
+
 def children_of(pid: int) -> list[int]:
     """Return the ids of the children of all threads of a process."""
     try:
@@ -122,7 +143,7 @@ def send(pids: Iterable[int], signum: int) -> None:
             continue
 
 
-def end_all(find: Callable[[], Iterable[int]]) -> None:
+def end_all(find: Callable[[], Iterable[int]], longest: float = _LONGEST_SWEEP_SECONDS) -> None:
     """End what `find` returns: ask once, wait a little, then kill in rounds until nothing is found or time is up.
 
     Rounds are needed because a process may start another between the look and the signal.
@@ -131,7 +152,7 @@ def end_all(find: Callable[[], Iterable[int]]) -> None:
     send(find(), signal.SIGTERM)
     while time.monotonic() - started < _GRACE_SECONDS and find():
         time.sleep(_ROUND_SECONDS)
-    while time.monotonic() - started < _LONGEST_SWEEP_SECONDS and (left := list(find())):
+    while time.monotonic() - started < longest and (left := list(find())):
         send(left, signal.SIGKILL)
         time.sleep(_ROUND_SECONDS)
 
