@@ -37,6 +37,7 @@ _GREP = Grammar(
         group-separator include label max-count regexp
     """),
 )
+_GREP_SELECTS = _words("include exclude exclude-from")
 _RG = Grammar(
     "abcFhHiIlLnNoPpqsSUuVvwxz0.",
     "ABCEefgjmMrtTd",
@@ -133,12 +134,15 @@ def _grep(words: Sequence[str]) -> Search:
     recursive = follows or options.values("r", "recursive")
     if not recursive and not any("recurse".startswith(action) for action in actions):
         return Search(no_paths=pattern)
+    included = options.values("include")
+    # A file that no such option names is read unless the first of them includes; of contradicting ones the last counts.
+    includes = [name for name, _ in options.given if name in _GREP_SELECTS][:1] == ["include"]
     return Search(
         paths or (".",),
         no_paths=pattern,
         follows=follows,
-        only=_only(options.values("include")),
-        but=_but(options.values("exclude")),
+        only=_only(included) if includes else (),
+        but=() if included else _but(options.values("exclude")),
         but_folders=_but(options.values("exclude-dir")),
     )
 
@@ -260,12 +264,17 @@ _READERS = {
     "grep": _grep,
     "egrep": _grep,
     "fgrep": _grep,
+    "ggrep": _grep,
     "rgrep": _rgrep,
     "rg": _rg,
     "ripgrep": _rg,
     "cp": _cp,
+    "colordiff": _diff,
     "diff": _diff,
+    "gdiff": _diff,
     "tar": _tar,
     "git": _git,
-    **dict.fromkeys(("7z", "ack", "ack-grep", "ag", "pt", "sift", "ug", "ugrep", "zgrep", "zip"), _unknown),
+    **dict.fromkeys(
+        ("7z", "ack", "ack-grep", "ag", "pcre2grep", "pcregrep", "pt", "sift", "ug", "ugrep", "zgrep", "zip"), _unknown
+    ),
 }

@@ -31,6 +31,7 @@ _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _READ_BYTES = 64 * 1024
 _MOST_ENV_FILES = 64
 _MOST_ENV_BYTES = 128 * 1024
+_SIMPLE_NAME = re.compile(r"[^\[\]{}\\]+")  # other patterns mean to ripgrep what they mean nowhere else
 _HOLDS_PASSWORD = re.compile(
     rb"https?://[^/\s@]+@|://[^/\s@]+:[^/\s@]+@|extraheader|(?:password|token)\s*=", re.IGNORECASE
 )
@@ -153,9 +154,13 @@ def _git_folder(place: str, changed: int) -> _Folder:
 
 
 def _asked_for(ignore_file: Path) -> list[str]:
-    """Return the names for which an ignore file makes an exception."""
+    """Return the names for which an ignore file makes an exception, as patterns."""
     try:
-        text = read_regular(ignore_file, _READ_BYTES).decode(errors="replace")
+        data = read_regular(ignore_file, _READ_BYTES + 1)
     except OSError:
         return []
-    return [line[1:].strip().rstrip("/").rsplit("/", 1)[-1] for line in text.splitlines() if line.startswith("!")]
+    if len(data) > _READ_BYTES:
+        return ["*"]
+    text = data.decode("utf-8-sig", "replace")
+    asked = (line[1:].strip().rstrip("/").rsplit("/", 1)[-1] for line in text.splitlines() if line.startswith("!"))
+    return [name if _SIMPLE_NAME.fullmatch(name) else "*" for name in asked]

@@ -30,7 +30,10 @@ def below(folder: str) -> Below:
 
 
 CONTEXT = PolicyContext(cwd="/w/p", roots=("/w/p",), below=below, tracked=lambda _folder: Below())
-RULES = [Rule(match=(word,), decision="allow") for word in ("grep", "rg", "git", "diff", "ag", "rgrep")]
+RULES = [
+    Rule(match=(word,), decision="allow")
+    for word in ("grep", "rg", "git", "diff", "ag", "rgrep", "pcregrep", "colordiff")
+]
 
 
 def judged(command: str, context: PolicyContext = CONTEXT) -> str:
@@ -57,6 +60,11 @@ grep -r x -- . '--include=*.py'
 grep -r --exclude=nested --exclude=packages --exclude=.env x
 grep -r --exclude-dir=packages x
 grep -r --exclude='[!x]*' x
+grep -r x --exclude=src '--include=*.py'
+grep -r x --exclude=.env '--include=[.]env'
+grep -r x --exclude-from=/dev/null '--include=*.py'
+pcregrep -r x .
+colordiff -r nested src
 grep -r --unheard-of x src
 grep -r x missing
 rgrep x
@@ -96,6 +104,7 @@ grep -rn x a.py src
 grep -rn process.env src
 grep -rn x . --include='*.py'
 grep -rn '--include=*.py' '--include=*.ts' x .
+grep -rn x '--include=*.py' --exclude=a.py
 grep -r --exclude-dir=packages --exclude-dir=nested --exclude=.env x
 rg x src
 rg -n process.env src

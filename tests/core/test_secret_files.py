@@ -106,11 +106,16 @@ def test_not_more_environment_files_are_read_than_is_worth_it(tmp_path: Path, mo
         (".gitignore", "!.env", True),
         ("a/.ignore", "!/b/.e*", True),
         (".git/info/exclude", "!.*", True),
+        (".rgignore", "!{.env,x}", True),
+        (".ignore", "!\\.env", True),
+        (".ignore", "!.[^x]*", True),
+        (".gitignore", "\ufeff!.env", True),
+        (".gitignore", "#" * 70_000 + "\n!.env", True),
         (".gitignore", "!.env.example", False),
         (".gitignore", ".env", False),
     ],
 )
 def test_an_ignore_file_may_ask_for_a_hidden_file(tmp_path: Path, place: str, line: str, asked_for: bool) -> None:
     write(tmp_path, "a/b/.env")
-    write(tmp_path, place, text=f"*.log\n{line}\n")
+    write(tmp_path, place, text=f"{line}\n*.log\n")
     assert SecretFiles(str(tmp_path)).unhidden(str(tmp_path / "a/b/.env")) is asked_for
