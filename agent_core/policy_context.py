@@ -43,7 +43,8 @@ class PolicyContext:
     resolve: Callable[[str], str] = posixpath.normpath  # an absolute path with its links resolved
     find_program: Callable[[str], str | None] = field(default=lambda _name: None)  # where PATH has a program
     below: Callable[[str], Below] = field(default=lambda _folder: Below())  # what an absolute path has below it
-    tracked: Callable[[str], Below] = field(default=lambda _folder: Below())  # the same by git's list of what it tracks
+    # The same by git's list of what it tracks; True looks in all of the repository around.
+    tracked: Callable[[str, bool], Below] = field(default=lambda _folder, _whole: Below())
     unhidden: Callable[[str], bool] = field(default=lambda _path: False)  # whether an ignore file asks for a hidden one
     git_config: Callable[[str], str] = field(default=lambda _cwd: "")  # text of a repository's own configuration
 

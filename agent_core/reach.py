@@ -23,7 +23,7 @@ class Search:
     """
 
     folders: tuple[str, ...] = ()
-    everywhere: bool = False  # the whole workspace rather than `folders`
+    everywhere: bool = False  # the whole workspace, or the repository around it, rather than `folders`
     no_paths: tuple[str, ...] = ()  # words that stand by themselves but name nothing that is read
     hidden: bool = True  # whether hidden files are read that nothing asks for
     tracked: bool = False  # whether only files that git tracks are read
@@ -54,7 +54,7 @@ def objection_to_search(program: str, searched: Search, context: PolicyContext, 
     """Return what is against what a program reads below the folders that it searches from `folder`, if anything."""
     for place in context.roots if searched.everywhere else searched.folders:
         top = context.resolve(posixpath.join(folder, place))
-        below = context.tracked(top) if searched.tracked else context.below(top)
+        below = context.tracked(top, searched.everywhere) if searched.tracked else context.below(top)
         read = [path for path in below.secrets if searched.reads(path)]
         if not searched.hidden and len(read) <= _MOST_LOOKED_UP:
             read = [path for path in read if _is_asked_for(path, context, top)]

@@ -21,8 +21,8 @@ _FLAGS_AT, _NAME_AT = 60, 62  # places in an entry
 _EXTENDED = 0x40  # a bit of the flags' first byte: two more bytes come before the name
 
 
-def tracked_secrets(folder: str) -> Below:
-    """Return which files below a folder (absolute, links resolved) git tracks that may hold secrets.
+def tracked_secrets(folder: str, whole_repository: bool = False) -> Below:
+    """Return which files git tracks that may hold secrets, below a folder (absolute) or anywhere in its repository.
 
     A file has nothing below it; what is neither a file nor a folder to git is not known, so not whole.
     """
@@ -37,7 +37,7 @@ def tracked_secrets(folder: str) -> Below:
         return Below(whole=False)  # a worktree or submodule, whose index is elsewhere
     if len(index) > INDEX_BYTES or len(index) < _HEADER.size or _HEADER.unpack_from(index)[1] not in (2, 3):
         return Below(whole=False)  # from version 4 on names are shortened by what they share with the one before
-    own = os.path.relpath(folder, repository)
+    own = "." if whole_repository else os.path.relpath(folder, repository)
     prefix = b"" if own == "." else os.fsencode(own) + b"/"
     names = [os.fsdecode(name[len(prefix) :]) for name in _names(index) if (name + b"/").startswith(prefix)]
     # Where nothing is tracked the word may be no folder but a commit.

@@ -23,7 +23,7 @@ def below(folder: str) -> Below:
     return Below((".env",) if folder == "/workspace" else ())
 
 
-CONTEXT = PolicyContext(cwd="/workspace", roots=("/workspace",), below=below, tracked=lambda _folder: Below())
+CONTEXT = PolicyContext(cwd="/workspace", roots=("/workspace",), below=below, tracked=lambda *_: Below())
 
 
 def rows(header: str) -> list[list[str]]:

@@ -29,7 +29,7 @@ def below(folder: str) -> Below:
     return Below(tuple(paths), ("link",) if top == "linked" else ())
 
 
-CONTEXT = PolicyContext(cwd="/w/p", roots=("/w/p",), below=below, tracked=lambda _folder: Below())
+CONTEXT = PolicyContext(cwd="/w/p", roots=("/w/p",), below=below, tracked=lambda *_: Below())
 RULES = [
     Rule(match=(word,), decision="allow")
     for word in ("grep", "rg", "git", "diff", "ag", "rgrep", "pcregrep", "colordiff")
@@ -168,7 +168,7 @@ git reflog show -p
 
 @pytest.mark.parametrize("command", TRACKING)
 def test_git_reads_secrets_that_it_tracks(command: str) -> None:
-    def tracked(folder: str) -> Below:
+    def tracked(folder: str, _whole: bool) -> Below:
         top = posixpath.relpath("/w/p/nested/prod.env", folder)
         return Below(() if top.startswith("..") else (top,), whole=folder != "/w/p/HEAD")
 
@@ -192,7 +192,7 @@ git blame a.py
 
 @pytest.mark.parametrize("command", NAMES_ONLY)
 def test_git_prints_names_and_other_files(command: str) -> None:
-    assert judged(command, replace(CONTEXT, tracked=below)) == "allow"
+    assert judged(command, replace(CONTEXT, tracked=lambda folder, _whole: below(folder))) == "allow"
 
 
 def test_an_ignore_file_or_the_persons_settings_can_make_rg_read_hidden_files() -> None:

@@ -148,6 +148,13 @@ def test_what_git_tracks_counts_though_its_file_is_gone(tmp_path: Path) -> None:
     assert judged("git diff", tmp_path) == "ask"
 
 
+@pytest.mark.parametrize("command", ["git diff", "git log -p", "git show HEAD"])
+def test_what_git_tracks_counts_though_the_workspace_is_only_a_part(repository: Path, command: str) -> None:
+    assert VALUE in git(repository / "src", *command.split()[1:])
+    assert judged(command, repository / "src") == "ask"
+    assert judged("git grep x", repository / "src") == "allow"
+
+
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 def test_every_form_of_the_index_is_read_or_doubted(tmp_path: Path, version: str) -> None:
     git(tmp_path, "init", "-q")
