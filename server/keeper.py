@@ -8,8 +8,8 @@
 Whatever loses its parents becomes the child of the nearest subreaper above it, and neither an empty environment nor a
 new session nor closed descriptors change that. So the keeper is a subreaper and the server's parent: when the server is
 gone, all that is left of it is below the keeper, which kills it. The keeper has left the front's tree, group and
-session, so an editor that kills one of these reaches the front alone; the keeper sees that and kills the server. A
-server whose keeper was killed ends in order, and what is left below itself with it.
+session, so an editor that kills one of these reaches the front alone; the keeper sees that, asks the server to end in
+order, and kills it if it does not. A server whose keeper was killed ends in order, and what is left below it with it.
 
 This costs three forks of a small process at the start, and nothing per command: a keeper between the server and its
 commands would hold as much, but each command would have to be asked of it and its end to be told by it.
@@ -33,6 +33,7 @@ from agent_core import sweep
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LONGEST_END_SECONDS = 1.0
+_LONGEST_ORDER_SECONDS = 2.0  # what a server takes at most to end in order
 
 
 class Kept:
@@ -61,6 +62,7 @@ KEPT = Kept()
 
 def _go_apart() -> None:
     """Return in the server only."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an editor that ignores it would have left us nobody to wait for
     lifeline, held = os.pipe()  # the signals for the server; its end is the front's
     told, telling = os.pipe()  # how the server ended
     leaving = os.fork()
@@ -96,7 +98,8 @@ def _possible() -> bool:
         os.close(os.pidfd_open(os.getpid()))
     except OSError:  # before Linux 5.3, or forbidden
         return False
-    return True
+    # Tried now, since what comes after cannot be undone.
+    return sweep.become_subreaper(wanted=True) and not sweep.become_subreaper(wanted=False)
 
 
 def _stand_in(held: int, told: int) -> NoReturn:
@@ -125,6 +128,7 @@ def _watch(server: int, lifeline: int, telling: int) -> NoReturn:
         sweep.become_subreaper(wanted=True)
         for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: _reap_all_but(server))
         _hold_nothing()
         _give_on_signals(server, lifeline)
         code = os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
@@ -136,17 +140,26 @@ def _watch(server: int, lifeline: int, telling: int) -> NoReturn:
 
 
 def _give_on_signals(server: int, lifeline: int) -> None:
-    """Return when the server has ended, or has been killed because its front is gone."""
+    """Return when the server has ended, or has been killed because its front is gone and it did not end in order."""
     ended = os.pidfd_open(server)
     news = select.poll()
     news.register(ended, select.POLLIN)
     news.register(lifeline, select.POLLIN)
     while ended not in {descriptor for descriptor, _ in news.poll()}:
         numbers = os.read(lifeline, 64)
-        for number in numbers or [signal.SIGKILL]:
+        for number in numbers or [signal.SIGTERM]:
             os.kill(server, number)
         if not numbers:
-            return
+            news.unregister(lifeline)
+            if not news.poll(_LONGEST_ORDER_SECONDS * 1000):
+                os.kill(server, signal.SIGKILL)
+
+
+def _reap_all_but(server: int) -> None:
+    """Take the exits of orphans; the server's own is waited for elsewhere."""
+    for pid in sweep.children_of(os.getpid()):
+        if pid != server:
+            os.waitpid(pid, os.WNOHANG)
 
 
 def _hold_nothing() -> None:

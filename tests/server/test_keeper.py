@@ -1,0 +1,100 @@
+"""A keeper between the editor's process and the server: exits and signals pass through, and nobody is left unreaped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.server.raw_client import ROOT
+
+KEPT = "from server.keeper import KEPT\nKEPT.begin()\nimport os, signal, subprocess, sys, time\n"
+
+
+def start(body: str, before: Callable[[], object] | None = None) -> subprocess.Popen[str]:
+    """Start a kept process, in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", KEPT + body],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        preexec_fn=before,
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [("sys.exit(0)", 0), ("sys.exit(7)", 7), *((f"os.kill(os.getpid(), {n})", -n) for n in (9, 15))],
+)
+def test_the_front_ends_as_the_server_did(body: str, code: int) -> None:
+    with start(body) as front:
+        assert front.wait(20) == code
+
+
+def test_an_editor_that_ignores_its_children_can_start_a_server() -> None:
+    """Who has SIGCHLD ignored hands that on, and the system then forgets how a child ended."""
+    ignored = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # noqa: E731
+    with start("sys.exit(3)", ignored) as front:
+        assert front.wait(20) == 3
+
+
+def test_the_keeper_reaps_what_is_given_to_it() -> None:
+    body = (
+        "subprocess.run(['sh', '-c', 'sleep 0.1 & sleep 0.1 & exit 0'])\n"
+        "time.sleep(0.4)\n"
+        "print(open(f'/proc/{KEPT.keeper}/task/{KEPT.keeper}/children').read().split() == [str(os.getpid())])\n"
+    )
+    with start(body) as front:
+        assert front.communicate(timeout=20)[0] == "True\n"
+
+
+def test_a_server_whose_front_is_killed_may_end_in_order() -> None:
+    """An editor kills what it started, which is the front: the sessions are still to be closed."""
+    body = (
+        "signal.signal(signal.SIGTERM, lambda *_: (print('in order', flush=True), sys.exit(0)))\n"
+        "print('up', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with start(body) as front:
+        assert front.stdout is not None
+        assert front.stdout.readline() == "up\n"
+        front.kill()
+        assert front.stdout.read() == "in order\n"
+
+
+def test_a_server_that_hears_nothing_is_killed_when_its_front_is() -> None:
+    body = "print(os.getpid(), flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)\n"
+    with start(body) as front:
+        assert front.stdout is not None
+        front.stdout.readline()
+        began = time.monotonic()
+        front.kill()
+        assert front.stdout.read() == ""
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_group_reaches_the_server_once(number: signal.Signals) -> None:
+    """As Ctrl-C does at a terminal."""
+    body = (
+        "heard = []\n"
+        "for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
+        "    signal.signal(each, lambda number, _: heard.append(number))\n"
+        "print('up', flush=True)\n"
+        "while not heard: time.sleep(0.01)\n"
+        "time.sleep(0.1)\n"
+        "print(heard)\n"
+    )
+    with start(body) as front:
+        assert front.stdout is not None
+        assert front.stdout.readline() == "up\n"
+        os.killpg(front.pid, number)
+        assert front.stdout.read() == f"[{int(number)}]\n"
+        assert front.wait(20) == 0
