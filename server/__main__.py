@@ -7,9 +7,7 @@ error only; the workspace is never on the import path (`python -P`, or the `hand
 
 from __future__ import annotations
 
-import argparse
 import gc
-import logging
 import os
 from collections.abc import Sequence
 
@@ -19,13 +17,16 @@ from server.keeper import KEPT, end_what_is_below
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until the end and return the exit code."""
+    KEPT.begin()
+    import argparse  # now only, since the forks of a process are the quicker the less it has imported
+    import logging
+
     parser = argparse.ArgumentParser(prog="handrail serve", description="Serve an editor on stdio.")
     parser.add_argument("--tcp", metavar="PORT", type=int, help="serve one client on this port of loopback instead")
     parser.add_argument(
         "--log", default="warning", choices=["debug", "info", "warning", "error"], help="the least of what is logged"
     )
     options = parser.parse_args(arguments)
-    KEPT.begin()
     gc.disable()  # until `initialize` is answered: imports make no garbage, and looking for it takes long
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads every installed package
     from server.app import create
