@@ -9,6 +9,7 @@ kills the whole process tree. A parent-death signal would reach the shells alone
 the server would be killed together with it; so the supervisor has left the server's tree, and holds the reading end
 of a pipe whose only writing end is the server's. When that is closed, whatever closed it, the supervisor ends every
 process that bears the server's mark, with all that descends from it or shares its process session, and then itself.
+What has cleared its environment and lost its parents it cannot know; that is what `handrail serve` has a keeper for.
 
 Systems without `/proc` (macOS): nothing is found; commands are then ended by their process group alone.
 """

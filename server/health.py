@@ -15,6 +15,7 @@ from agent_core.keys import KEY_VARIABLES, key_variables
 from agent_core.settings import Settings
 from agent_core.shell import find_bash, offers
 from server import protocol as wire
+from server.keeper import KEPT
 from server.registry import config_file, state_folder
 
 _PACKAGES = ("handrail", "pygls", "lsprotocol", "litellm", "pydantic", "tree-sitter-bash")
@@ -31,6 +32,7 @@ async def health(settings: Settings | None, refused: str, environ: Mapping[str, 
         for offer in await offers()
         if offer.name != "bash"
     ]
+    checks.append(_keeper())
     present = [name for names in KEY_VARIABLES.values() for name in names if environ.get(name)]
     return wire.Health(
         checks=checks,
@@ -48,6 +50,20 @@ def _bash(environ: Mapping[str, str]) -> wire.Check:
         return wire.Check(name="bash", ok=True, detail=find_bash(environ))
     except SettingsError as error:
         return wire.Check(name="bash", ok=False, detail="not found", way_out=str(error))
+
+
+def _keeper() -> wire.Check:
+    if KEPT.keeper is not None:
+        detail = (
+            "whatever a command leaves behind ends with the server, also with one that is killed; "
+            "only a command that kills both the server and its keeper, or has another user's rights, can leave more"
+        )
+    else:
+        detail = (
+            "none (it needs Linux 5.3, and `handrail serve`); "
+            "of what commands leave behind, only what bears its mark ends with a server that is killed"
+        )
+    return wire.Check(name="keeper", ok=True, detail=detail)
 
 
 def _state(environ: Mapping[str, str]) -> wire.Check:

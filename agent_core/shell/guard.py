@@ -1,4 +1,4 @@
-"""What a server process does once so that no command can outlive it: the subreaper and the supervisor.
+"""What a process does once before it runs commands, so that they do not outlive it: the subreaper and the supervisor.
 
 Invariants: one guard per process. The server is a subreaper (Linux), so that whatever a command leaves behind becomes
 the server's child and can be found by looking at its children alone; such a child is also reaped here, and only if it

@@ -38,4 +38,6 @@ def _orphans() -> Offer:
         return Offer("subreaper", False, detail)
     if not sweep.lists_children():
         return Offer("subreaper", False, "This kernel does not list children in /proc; all processes are looked at.")
-    return Offer("subreaper", True, "what commands leave behind is found and ended, also after a crash of the server")
+    return Offer(
+        "subreaper", True, "what commands leave behind is found by its mark, its output, its session or its parents"
+    )

@@ -3,8 +3,8 @@
 Invariants: nothing is signalled that does not belong to the command. To it belong the shell's process group, every
 process that bears the command's mark or is in the shell's process session, every child of this server that writes to
 the command's pipe, all their descendants, and whatever was seen to be one of these before. So a process escapes only if
-it clears its environment, leaves the session, closes its output and loses its parents, all before anyone looks; only
-the sandbox holds such a one.
+it clears its environment, leaves the session, closes its output and loses its parents, all before anyone looks; then
+only the sandbox, or the server's end, ends it.
 
 Without a subreaper and `/proc` (macOS) the process group is all that is known.
 """

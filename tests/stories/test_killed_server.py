@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from server.app import create
 from tests.server.conftest import ANNOUNCED, Desk, environment
-from tests.server.raw_client import RawClient
+from tests.server.raw_client import RawClient, loopback
 from tests.server.test_process import SERVER, alive_in, no_process_left
 
 __all__ = ["environment"]
@@ -100,3 +101,21 @@ async def test_what_is_not_known_ends_with_a_server_that_ends_in_order(desk: Des
     await desk.client.notify("exit")
     assert (await desk.client.ended())[0] == 0
     assert alive_in(desk.workspace) == []
+
+
+async def check(desk: Desk) -> str:
+    """Return what `handrail doctor` says of the keeper."""
+    health = await desk.client.ask("handrail/server/health")
+    (found,) = (each for each in health["checks"] if each["name"] == "keeper")
+    assert found["ok"]
+    return str(found["detail"])
+
+
+async def test_doctor_promises_what_the_keeper_holds(desk: Desk) -> None:
+    assert "whatever a command leaves behind ends with the server" in await check(desk)
+
+
+async def test_doctor_promises_less_where_no_keeper_is(environment: Path) -> None:
+    async with loopback(create("test")) as client:
+        await client.initialize(handrail=ANNOUNCED)
+        assert "only what bears its mark" in await check(Desk(client, environment))
