@@ -221,8 +221,8 @@ def _prints_contents(command: str, words: Sequence[str]) -> bool:
     if command not in _GIT_PRINTERS:
         return False
     operands = [word for word in words if not word.startswith("-")]
-    if command in ("cat-file", "show") and operands and all(map(_GIT_FILE.fullmatch, operands)):
-        return False  # `git show HEAD:src/x.py` reads what it names
+    if command in ("cat-file", "show") and operands and all(map(_GIT_FILE.fullmatch, set(words) - {"-p"})):
+        return False  # `git show HEAD:src/x.py` reads what it names; with an option such as `--all` more than that
     if any(map(_PATCH.fullmatch, words)) or (command != "diff" and any(map(_OBJECT.search, operands))):
         return True
     return not any(map(_GIT_SUMMARY.fullmatch, words))

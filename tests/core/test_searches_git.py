@@ -27,6 +27,7 @@ git show BLOB
 git show -s BLOB
 git show --stat BLOB
 git show HEAD
+git show --all HEAD:src/x.py
 git show :/second
 git show --no-patch HEAD:src/x.py BLOB
 git diff
@@ -127,6 +128,7 @@ def test_what_git_prints_of_a_secret_is_asked(repository: Path, command: str) ->
         "git grep x -- src",
         "git show --stat HEAD",
         "git show HEAD:src/x.py",
+        "git cat-file -p HEAD:src/x.py",
         "git add src",
         "git commit -m words",
         "git checkout main",
