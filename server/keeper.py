@@ -8,8 +8,10 @@
 Whatever loses its parents becomes the child of the nearest subreaper above it, and neither an empty environment nor a
 new session nor closed descriptors change that. So the keeper is a subreaper and the server's parent: when the server is
 gone, all that is left of it is below the keeper, which kills it. The keeper has left the front's tree, group and
-session, so an editor that kills one of these reaches the front alone; the keeper sees that, asks the server to end in
-order, and kills it if it does not. A server whose keeper was killed ends in order, and what is left below it with it.
+session, so an editor that kills one of these reaches the front alone; the keeper sees that and kills the server. It
+does not ask first: a server that is killed is to look so to its client, with no session closed and no question
+answered, and whoever loads a session next records what was interrupted. A server whose keeper was killed ends in order,
+and what is left below it with it.
 
 This costs three forks of a small process at the start, and nothing per command: a keeper between the server and its
 commands would hold as much, but each command would have to be asked of it and its end to be told by it.
@@ -33,7 +35,6 @@ from agent_core import sweep
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LONGEST_END_SECONDS = 1.0
-_LONGEST_ORDER_SECONDS = 2.0  # what a server takes at most to end in order
 
 
 class Kept:
@@ -140,19 +141,17 @@ def _watch(server: int, lifeline: int, telling: int) -> NoReturn:
 
 
 def _give_on_signals(server: int, lifeline: int) -> None:
-    """Return when the server has ended, or has been killed because its front is gone and it did not end in order."""
+    """Return when the server has ended, or has been killed because its front is gone."""
     ended = os.pidfd_open(server)
     news = select.poll()
     news.register(ended, select.POLLIN)
     news.register(lifeline, select.POLLIN)
     while ended not in {descriptor for descriptor, _ in news.poll()}:
         numbers = os.read(lifeline, 64)
-        for number in numbers or [signal.SIGTERM]:
+        for number in numbers or [signal.SIGKILL]:
             os.kill(server, number)
         if not numbers:
-            news.unregister(lifeline)
-            if not news.poll(_LONGEST_ORDER_SECONDS * 1000):
-                os.kill(server, signal.SIGKILL)
+            return
 
 
 def _reap_all_but(server: int) -> None:
