@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    ended = main()  # before the next import, which is large, while `main` is to fork
     from server.lifecycle import leave
 
-    leave(main())
+    leave(ended)

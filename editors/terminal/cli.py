@@ -19,9 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["serve"]:
         from server.__main__ import main as serve
+
+        ended = serve(given[1:])  # before the next import, which is large, while `serve` is to fork
         from server.lifecycle import leave
 
-        leave(serve(given[1:]))
+        leave(ended)
     options = _parser().parse_args(given)
     from editors.terminal.dispatch import dispatch
 

@@ -86,3 +86,18 @@ def test_a_signal_to_the_group_reaches_the_server_once(number: signal.Signals) -
         os.killpg(front.pid, number)
         assert front.stdout.read() == f"[{int(number)}]\n"
         assert front.wait(20) == 0
+
+
+@pytest.mark.parametrize(("module", "arguments"), [("server", []), ("editors.terminal.cli", ["serve"])])
+def test_nothing_large_is_imported_before_the_forks(module: str, arguments: list[str]) -> None:
+    """PF-03: a large process forks slowly, and the front and the keeper would hold for ever what they never use."""
+    body = (
+        "import os, runpy, sys\n"
+        "from server.keeper import Kept\n"
+        "large = {'asyncio', 'pydantic', 'pygls', 'logging', 'agent_core.shell', 'server.lifecycle'}\n"
+        "Kept.begin = lambda self: (print(*sorted(large & set(sys.modules)), flush=True), os._exit(0))\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", body], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "\n"
