@@ -109,6 +109,7 @@ _GIT_MAY_PRINT = {
 _GIT_FILE = re.compile(r"[\w./@^~+-]+:[\w./@+-]+")  # a file in a commit; `:/words` is a commit with these words
 _OBJECT = re.compile(r"[0-9a-f]{4}")  # it may name a file's contents, which no option turns to a summary
 _GIT_SUMMARY = re.compile(r"--(?:name-only|name-status|(?:short|num|dir)?stat(?:=.*)?|summary|no-patch|quiet|raw)|-s")
+_GIT_VALUELESS = re.compile(rf"{_GIT_SUMMARY.pattern}|--cached|--staged|--no-color|-[wMC]")
 
 
 def search(argv: Sequence[str], environment: Collection[str] = ()) -> Search:
@@ -225,7 +226,16 @@ def _prints_contents(command: str, words: Sequence[str]) -> bool:
         return False  # `git show HEAD:src/x.py` reads what it names; with an option such as `--all` more than that
     if any(map(_PATCH.fullmatch, words)) or (command != "diff" and any(map(_OBJECT.search, operands))):
         return True
-    return not any(map(_GIT_SUMMARY.fullmatch, words))
+    return not _has_summary(words)
+
+
+def _has_summary(words: Sequence[str]) -> bool:
+    """Whether an option asks for a summary; after an unknown option it may be that one's value."""
+    before = ("", *words)
+    return any(
+        _GIT_SUMMARY.fullmatch(word) and (not earlier.startswith("-") or _GIT_VALUELESS.fullmatch(earlier))
+        for earlier, word in zip(before, words, strict=False)
+    )
 
 
 def _git_grep(words: Sequence[str]) -> Search:

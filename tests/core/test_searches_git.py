@@ -33,6 +33,8 @@ git show --no-patch HEAD:src/x.py BLOB
 git diff
 git diff HEAD
 git diff --stat -p
+git diff -n -s
+git diff -S --stat
 git diff --stat -U1
 git diff --stat --check
 git diff HEAD~1 HEAD
@@ -122,6 +124,8 @@ def test_what_git_prints_of_a_secret_is_asked(repository: Path, command: str) ->
         "git log --oneline",
         "git log --pretty=oneline -3",
         "git diff --stat",
+        "git diff --stat --cached --name-only",
+        "git diff --cached --stat",
         "git diff --name-only HEAD~1",
         "git diff -- src",
         "git grep x src",
