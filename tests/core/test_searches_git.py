@@ -34,7 +34,6 @@ git diff
 git diff HEAD
 git diff --stat -p
 git diff -n -s
-git diff -S --stat
 git diff --stat -U1
 git diff --stat --check
 git diff HEAD~1 HEAD
