@@ -203,8 +203,10 @@ class Workbench:
         return pid
 
     def server_pids(self) -> list[int]:
-        """Return the processes of Handrail's server that this VS Code started."""
-        return [pid for pid in _processes() if _state_of(pid) == str(self.log.parent / "state") and _is_server(pid)]
+        """Return the processes of Handrail's server that this VS Code itself started: not what is below or apart."""
+        ours = {pid for pid in _processes() if _state_of(pid) == str(self.log.parent / "state")}
+        servers = {pid for pid in ours if _is_server(pid)}
+        return [pid for pid in servers if _parent_of(pid) in ours - servers]
 
 
 def _processes() -> Iterator[int]:
@@ -218,6 +220,13 @@ def _state_of(pid: int) -> str:
         return ""
     name = b"HANDRAIL_STATE_DIR="
     return next((each.removeprefix(name).decode() for each in environ if each.startswith(name)), "")
+
+
+def _parent_of(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _is_server(pid: int) -> bool:
