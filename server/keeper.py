@@ -132,6 +132,7 @@ def _watch(server: int, lifeline: int, telling: int) -> NoReturn:
         signal.signal(signal.SIGCHLD, lambda *_: _reap_all_but(server))
         _hold_nothing()
         _give_on_signals(server, lifeline)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # nobody needs their exits now, and they come by the hundred
         code = os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
         end_what_is_below()
         with contextlib.suppress(OSError):
@@ -158,7 +159,8 @@ def _reap_all_but(server: int) -> None:
     """Take the exits of orphans; the server's own is waited for elsewhere."""
     for pid in sweep.children_of(os.getpid()):
         if pid != server:
-            os.waitpid(pid, os.WNOHANG)
+            with contextlib.suppress(ChildProcessError):  # another of these signals came in between
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _hold_nothing() -> None:

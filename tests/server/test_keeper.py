@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agent_core import sweep
 from tests.server.raw_client import ROOT
 
 KEPT = "from server.keeper import KEPT\nKEPT.begin()\nimport os, signal, subprocess, sys, time\n"
@@ -86,6 +87,22 @@ def test_a_signal_to_the_group_reaches_the_server_once(number: signal.Signals) -
         os.killpg(front.pid, number)
         assert front.stdout.read() == f"[{int(number)}]\n"
         assert front.wait(20) == 0
+
+
+def test_a_server_that_is_killed_over_many_processes_leaves_none() -> None:
+    """They end all at once, each with a signal to the keeper while it is still busy with the last."""
+    body = (
+        "many = [subprocess.Popen(['sleep', '300'], stdin=subprocess.DEVNULL).pid for _ in range(300)]\n"
+        "print(*many, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    with start(body) as front:
+        assert front.stdout is not None
+        many = front.stdout.readline().split()
+        assert front.wait(20) == -9
+        left = sweep.with_descendants(map(int, many))
+        sweep.send(left, signal.SIGKILL)
+        assert (len(many), len(left)) == (300, 0)
 
 
 @pytest.mark.parametrize(("module", "arguments"), [("server", []), ("editors.terminal.cli", ["serve"])])
