@@ -142,7 +142,7 @@ async def test_pf_03_litellm_and_the_core_are_not_imported_when_initialize_is_an
     probe = (
         "import sys, server.app, server.lifecycle as life\n"
         "server_ = server.app.create('test')\n"
-        "told = [name for name in ('litellm', 'agent_core', 'jinja2', 'tree_sitter', 'rich', 'sqlite3')"
+        "told = [name for name in ('litellm', 'agent_core.types', 'jinja2', 'tree_sitter', 'rich', 'sqlite3')"
         " if name in sys.modules]\n"
         "print(told)"
     )
