@@ -56,7 +56,7 @@ def test_a_lost_server_comes_back_with_what_waits(editor: Editor, how: signal.Si
     editor.until(lambda: editor.review() == "", "the review's end")
     told = editor.until(lambda: editor.lua("return _G.told"), "the end of the request")
     assert time.monotonic() - begun < 2
-    # Also when killed: Neovim closes the input at once, and a busy machine may let that end the server before its keeper.
+    # Also when killed: Neovim closes the input at once, and on a busy machine that may end the server before the keeper
     assert "server ended" in told or told == "at rest"
     editor.until(lambda: "started again" in editor.messages(), "the notice")
     assert editor.told("started again") == 1
