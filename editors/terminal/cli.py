@@ -71,7 +71,8 @@ def _add_run(commands: _Commands[argparse.ArgumentParser]) -> None:
     run.add_argument(
         "--on-ask",
         choices=["deny", "fail", "approve"],
-        help="do not ask: reject every command that needs a decision, leave it waiting and end, or approve it unseen",
+        help="do not ask, and record that: reject what needs a decision (the model is told, and may still "
+        "end its turn well, with exit code 0), leave it waiting and end, or approve it unseen",
     )
     run.add_argument("--log", action="store_true", help="print the server's log to stderr")
     run.add_argument(

@@ -139,7 +139,11 @@ async def export(session_id: str, shape: str, output: Path | None) -> Exit:
     if output is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     else:
-        await asyncio.to_thread(output.write_text, text, encoding="utf-8")
+        try:
+            await asyncio.to_thread(output.write_text, text, encoding="utf-8")
+        except OSError as fault:
+            told = f"The export cannot be written to {output}: {fault.strerror}. Name another file by --output."
+            raise Problem(escape(told), Exit.USAGE) from fault
         print(f"Written to {output}.")
     return Exit.DONE
 

@@ -76,7 +76,8 @@ def _task(options: argparse.Namespace) -> Task:
     if options.task is None and options.resume is None and options.refresh is None:
         raise Problem('There is no task. Give one: handrail run "TASK" --model NAME', Exit.USAGE)
     if not options.cwd.is_dir():
-        raise Problem(f"The folder {options.cwd} does not exist. Give the project's folder by --cwd.", Exit.USAGE)
+        fault = "is not a folder" if options.cwd.exists() else "does not exist"
+        raise Problem(f"{options.cwd} {fault}. Give the project's folder by --cwd.", Exit.USAGE)
     return Task(
         prompt=options.task,
         cwd=options.cwd.resolve(),

@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from editors.terminal.client import Client
+from editors.terminal.client import Client, ConnectionLost, ServerGone
 from editors.terminal.exits import Exit
 from editors.terminal.headless import HeadlessFace, OnAsk
 from editors.terminal.problems import Problem
 from editors.terminal.text import escape
-from editors.terminal.turn import Analyze, Face, Left, Turn, Undecided
-from editors.terminal.view import BLANK, DONE_WELL, UNFINISHED, Line, closing_lines, header_lines
+from editors.terminal.turn import Analyze, Face, Left, Turn, Undecided, read_only
+from editors.terminal.view import BLANK, DONE_WELL, UNFINISHED, Line, closing_lines, header_lines, interrupted_lines
 from server.protocol import PROTOCOL_VERSION, AnalyzeParams, Call, CommandAnalysis, Settings, Snapshot
 
 _BY_STOP_REASON = {
@@ -137,6 +137,8 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, turn.leave)
     face.show(header_lines(snapshot))
+    if task.resume is not None:
+        face.show(interrupted_lines(snapshot))
     try:
         final = await (turn.follow() if snapshot.pending else turn.step(task.prompt))
         for prompt in task.then:
@@ -145,6 +147,10 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
     except Undecided:
         _show_way_back(face, snapshot, "left; the command keeps waiting")
         return Exit.UNDECIDED
+    except (ServerGone, ConnectionLost):
+        face.rest()
+        _show_way_back(face, snapshot, "the server ended")
+        raise
     except Left:
         face.rest()
         _show_way_back(face, snapshot, "left at once")
@@ -154,13 +160,15 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
             loop.remove_signal_handler(number)
     face.rest()
     face.show(closing_lines(final))
-    if final.stop_reason in UNFINISHED:
+    if final.stop_reason in UNFINISHED or read_only(final):
         face.show([Line("  ", f"go on: handrail run --resume {final.session_id}", "quiet")])
     return exit_of(final)
 
 
 def exit_of(snapshot: Snapshot) -> Exit:
     """Return the exit code for a session at rest."""
+    if read_only(snapshot):
+        return Exit.SERVER
     if snapshot.pending:
         return Exit.UNDECIDED
     return _BY_STOP_REASON.get(snapshot.stop_reason or "", Exit.FAILED)

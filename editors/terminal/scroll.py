@@ -14,6 +14,7 @@ from editors.terminal.text import count, escape, output_line
 from editors.terminal.view import (
     BLANK,
     FINAL_STATUSES,
+    MODEL_GUTTER,
     WAITING_STATUSES,
     Line,
     command_lines,
@@ -28,6 +29,7 @@ from server.protocol import Call, Snapshot, Step, StreamParams
 _LONGEST_LINE = 4000
 _FIRST_OUTPUT_LINES = 30
 _LAST_OUTPUT_LINES = 10
+_BLANK_OF_MODEL = Line(MODEL_GUTTER, "", "model", "model")
 
 
 class Flow:
@@ -152,7 +154,7 @@ class Scroll:
                 last = drawn.output.partial or (drawn.held[-1] if drawn.held else "")
                 return Line("  │ ", output_line(last), "output") if last else None
         if self._text.partial:
-            return Line("  " if self._text_begun else "● ", escape(self._text.partial), "model", "model")
+            return Line(MODEL_GUTTER if self._text_begun else "● ", escape(self._text.partial), "model", "model")
         return Line("  ", escape(self._reasoning.partial), "quiet") if self._reasoning.partial else None
 
     def _enter(self, step: Step) -> list[Line]:
@@ -183,8 +185,8 @@ class Scroll:
             if not row.strip():  # blank rows count only between others
                 self._blank_rows += 1
                 continue
-            lines += [BLANK] * (self._blank_rows if self._text_begun else 1)
-            lines.append(Line("  " if self._text_begun else "● ", escape(row).expandtabs(), "model", "model"))
+            lines += [_BLANK_OF_MODEL] * self._blank_rows if self._text_begun else [BLANK]
+            lines.append(Line(MODEL_GUTTER if self._text_begun else "● ", escape(row).expandtabs(), "model", "model"))
             self._text_begun, self._blank_rows = True, 0
         return lines
 
@@ -236,11 +238,8 @@ class Scroll:
         return [BLANK, Line("  $ ", drawn.name, "command")]
 
     def _output_lines(self, drawn: _DrawnCall, rows: list[str]) -> list[Line]:
-        lines: list[Line] = []
-        if drawn.output.lost:
-            lines.append(Line("  │ ", f"… {count(drawn.output.lost, 'byte')} not shown", "quiet"))
-            drawn.output.lost = 0
         room = max(0, _FIRST_OUTPUT_LINES - drawn.shown)
+        lines = _lost_lines(drawn) if room else []
         lines += [Line("  │ ", output_line(row), "output") for row in rows[:room]]
         drawn.shown += len(rows[:room])
         drawn.held.extend(rows[room:])
@@ -253,7 +252,14 @@ def _name(call: Call) -> str:
     return f"{escape(first)}{' …' if more else ''}  ({position(call)})"
 
 
+def _lost_lines(drawn: _DrawnCall) -> list[Line]:
+    """Tell of output that did not come in time to be shown; of a flood once, at its end."""
+    lost, drawn.output.lost = drawn.output.lost, 0
+    return [Line("  │ ", f"… {count(lost, 'byte')} not shown", "quiet")] if lost else []
+
+
 def _held_lines(drawn: _DrawnCall) -> list[Line]:
     left_out = drawn.held_count - len(drawn.held)
-    lines = [Line("  │ ", f"… {count(left_out, 'line')} not shown", "quiet")] if left_out else []
+    lines = _lost_lines(drawn)
+    lines += [Line("  │ ", f"… {count(left_out, 'line')} not shown", "quiet")] if left_out else []
     return lines + [Line("  │ ", output_line(row), "output") for row in drawn.held]

@@ -18,6 +18,7 @@ from editors.terminal.view import Line, activity
 from server.protocol import Call, CommandAnalysis, Decision, ErrorCode, Snapshot, StreamParams
 
 _TRANSCRIPT_PAGE = 50
+_ANSWERS_TO_A_DECISION = (ErrorCode.DECISION_REFUSED, ErrorCode.INVALID_PARAMS, ErrorCode.REQUEST_FAILED)
 
 
 Analyze = Callable[[Call, str], Awaitable[CommandAnalysis]]
@@ -114,6 +115,8 @@ class Turn:
     async def _until_rest(self, snapshot: Snapshot) -> Snapshot:
         while True:
             await self._draw(snapshot)
+            if read_only(snapshot):
+                return snapshot
             if snapshot.state == "awaiting_approval" and snapshot.pending:
                 snapshot = await self._decide(snapshot)
             elif snapshot.state in ("idle", "closed"):
@@ -142,10 +145,12 @@ class Turn:
         try:
             return await self._client.decide(self.session_id, decision)
         except RequestFailed as refusal:
-            if refusal.code not in (ErrorCode.DECISION_REFUSED, ErrorCode.INVALID_PARAMS):
+            if refusal.code not in _ANSWERS_TO_A_DECISION:
                 raise
-            self._face.show([Line("  ! ", refusal.message, "warning", "warning")])
-            return await self._client.get(self.session_id)
+            latest = await self._client.get(self.session_id)
+            if not read_only(latest):
+                self._face.show([Line("  ! ", refusal.message, "warning", "warning")])
+            return latest
 
     async def _ask(self, call: Call) -> Decision | None:
         """Return the face's decision; None if the call stopped waiting before there was one."""
@@ -207,6 +212,11 @@ class Turn:
         if piece.session_id == self.session_id and self._catching_up is None:
             self._face.show(self._scroll.stream(piece))
             self._face.doing(activity(self.latest), self._scroll.tail)
+
+
+def read_only(snapshot: Snapshot) -> bool:
+    """Whether nothing more can come of the session here; its error says why."""
+    return snapshot.error is not None and snapshot.error.kind == "read_only"
 
 
 def pending_call(snapshot: Snapshot) -> Call | None:

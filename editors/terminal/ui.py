@@ -1,8 +1,8 @@
 """The terminal face: draws with rich, and turns what the person answers into decisions.
 
 Invariants: nothing is approved but by an answer that `answers` reads as approval; text of models, commands and people
-is never read as markup; before every question the size and the end of the command are on the screen (AP-29); the
-terminal is left as it was found.
+is never read as markup; before every question the size and the end of the command are on the screen, and one that was
+not shown whole is not approved before it was (AP-29); the terminal is left as it was found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
 from editors.terminal.text import count, escape
 from editors.terminal.turn import Analyze, CancelTurn, Undecided
-from editors.terminal.view import BLANK, Line, Style, command_lines, detail_lines, judged
+from editors.terminal.view import BLANK, MODEL_GUTTER, Line, Style, command_lines, detail_lines, judged
 from server.protocol import Call, Decision
 
 STYLES: dict[Style, str] = {
@@ -56,6 +56,7 @@ class TerminalFace:
         self._echo = Echo()
         self._now = _Now()
         self._live: Live | None = None
+        self._viewed: set[str] = set()  # digests of long commands that were shown whole
 
     def show(self, lines: Sequence[Line]) -> None:
         """Append lines, a very long command shortened in its middle."""
@@ -98,6 +99,10 @@ class TerminalFace:
     async def _ask_once(self, call: Call) -> Decision | None:
         typed = await self._asker.line("  Run it?  ", hint=_HINT, interrupt=CancelTurn, end=Undecided)
         answer = read_answer(typed)
+        if answer.kind in ("approve", "remember") and (unseen := self._unseen(call)):
+            were = f"{count(unseen, 'row')} of this command {'was' if unseen == 1 else 'were'} not shown"
+            self.show([Line("  ! ", f"{were}; v shows all of it, then you can approve", "warning", "warning")])
+            return None
         match answer.kind:
             case "approve":
                 if call.count > 1:  # its output comes later, when the others are decided too
@@ -113,6 +118,7 @@ class TerminalFace:
                 return await self._remembered(call)
             case "view":
                 self._print([BLANK, *command_lines(call.display), *detail_lines(call)])
+                self._viewed.add(call.digest)
             case "help":
                 self.show([Line("    ", f"{key:<8}{meaning}", "quiet") for key, meaning in HELP])
             case "unclear" if typed.strip():
@@ -121,7 +127,9 @@ class TerminalFace:
 
     async def _reason(self) -> str:
         hint = "told to the model; Enter: no reason"
-        return (await self._asker.line("  Why not?  ", hint=hint, interrupt=_GoBack, end=_GoBack)).strip()
+        typed = (await self._asker.line("  Why not?  ", hint=hint, interrupt=_GoBack, end=_GoBack)).strip()
+        again = read_answer(typed)  # a "no" that is said once more is not the reason
+        return again.reason if again.kind == "reject" else typed
 
     async def _edited(self, call: Call) -> Decision | None:
         text = call.command
@@ -142,15 +150,15 @@ class TerminalFace:
 
     async def _show_edited(self, call: Call, text: str) -> None:
         if self.analyze is None:
-            self.show(command_lines(text))
+            self._print(command_lines(text))
             return
         try:
             analysis = await self.analyze(call, text)
         except RequestFailed as refusal:
-            self.show([*command_lines(text), Line("  ! ", escape(refusal.message), "warning", "warning")])
+            self._print([*command_lines(text), Line("  ! ", escape(refusal.message), "warning", "warning")])
             return
         verdict = analysis.verdict
-        self.show(
+        self._print(
             [
                 Line("    ", "edited by you:", "quiet"),
                 *command_lines(analysis.display),
@@ -175,6 +183,12 @@ class TerminalFace:
             return None
         self.show([Line("    ", "approved, and remembered for this session", "quiet")])
         return _decision(call, "approve", remember=chosen)
+
+    def _unseen(self, call: Call) -> int:
+        """Return how many rows of a command were left out when it was shown, and not seen since."""
+        if call.digest in self._viewed:
+            return 0
+        return _left_out(len(rows_of(command_lines(call.display), self._console.width, shorten=False)))
 
     def _print(self, lines: Sequence[Line]) -> None:
         for row in rows_of(lines, self._console.width, shorten=False):
@@ -229,9 +243,15 @@ def rows_of(lines: Iterable[Line], width: int, *, shorten: bool = True) -> list[
     return rows + (_shortened(block) if shorten else block)
 
 
+def _left_out(rows: int) -> int:
+    """Return how many of a command's rows are left out of its middle; one alone is shown."""
+    left_out = rows - _FIRST_ROWS - _LAST_ROWS
+    return left_out if left_out > 1 else 0
+
+
 def _shortened(rows: list[Text]) -> list[Text]:
-    left_out = len(rows) - _FIRST_ROWS - _LAST_ROWS
-    if left_out <= 1:
+    left_out = _left_out(len(rows))
+    if not left_out:
         return rows
     notice = Text(f"  … {count(left_out, 'more row')}; v shows all", STYLES["warning"])
     return [*rows[:_FIRST_ROWS], notice, *rows[-_LAST_ROWS:]]
@@ -244,6 +264,7 @@ def _laid_out(line: Line, width: int) -> list[Text]:
     else:
         parts = [str(row).rstrip() for row in Text(line.text).wrap(_PLAIN, room)] or [""]
     again = line.gutter if "│" in line.gutter else " " * len(line.gutter)
+    again = MODEL_GUTTER if line.style == "model" else again
     rows = []
     for at, part in enumerate(parts):
         row = Text(end="").append(line.gutter if at == 0 else again, STYLES[line.gutter_style])

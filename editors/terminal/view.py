@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, get_args
 
-from editors.terminal.text import count, escape, folder, money, seconds
+from editors.terminal.text import count, escape, folder, money, path_of, seconds
 from server.protocol import Call, Reason, Said, Snapshot, StopReason, Verdict
 
 Style = Literal["plain", "title", "quiet", "said", "model", "command", "output", "good", "bad", "warning"]
@@ -20,6 +20,7 @@ UNFINISHED = frozenset(
     {"step_done", "interrupted", "max_steps", "cost_limit", "time_limit", "model_error", "cancelled"},
 )
 _SAID_LINES = 12
+_NAME_CHARACTERS = 60
 
 
 class Line(NamedTuple):
@@ -32,6 +33,8 @@ class Line(NamedTuple):
 
 
 BLANK = Line("", "")
+MODEL_GUTTER = "│ "
+"""Before every row of the model's words but the first, so that none can look like a command or a question of ours."""
 
 
 def meaning(words: Any, word: str) -> str:
@@ -148,10 +151,34 @@ def _ran(call: Call, why: str) -> Line:
     if call.result:
         facts.append(seconds(call.result.duration_ms / 1000))
     if call.result and call.result.changed_files:
-        facts.append("changed " + escape(", ".join(call.result.changed_files)))
+        here = path_of(call.cwd).rstrip("/") + "/"
+        facts.append(
+            "changed " + escape(", ".join(path_of(uri).removeprefix(here) for uri in call.result.changed_files))
+        )
     well = call.status == "completed" and call.result is not None and call.result.exit_code == 0
     style: Style = "good" if well else "bad"
     return Line("  ✓ " if well else "  ✗ ", " · ".join(filter(None, facts)), "quiet" if well else "bad", style)
+
+
+def interrupted_lines(snapshot: Snapshot) -> list[Line]:
+    """Say of a session that is taken up again what was cut off, and whether it may have had effects."""
+    calls = snapshot.step.calls if snapshot.step else []
+    lines = []
+    for call in calls:
+        name = _short(call.display)
+        if call.status == "interrupted":
+            told = f"`{name}` was running when the server ended; it may have had effects, and was not run again"
+            lines.append(Line("! ", told, "warning", "warning"))
+        elif call.reason == "not_started":
+            lines.append(Line("! ", f"`{name}` was not started", "warning", "warning"))
+    if snapshot.stop_reason == "interrupted" and not lines:
+        lines.append(Line("! ", "the last turn was interrupted; no command was running", "warning", "warning"))
+    return lines
+
+
+def _short(display: str) -> str:
+    line, more, _ = escape(display).strip().partition("\n")
+    return line[:_NAME_CHARACTERS] + (" …" if more or len(line) > _NAME_CHARACTERS else "")
 
 
 def closing_lines(snapshot: Snapshot) -> list[Line]:

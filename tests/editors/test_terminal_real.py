@@ -219,6 +219,7 @@ def test_a_server_that_dies_is_told_with_a_way_out(open_terminal: Open, tmp_path
     session.expect("? >")
     server = subprocess.run(["pgrep", "-P", str(session.process.pid)], capture_output=True, text=True, check=True)
     os.kill(int(server.stdout), signal.SIGKILL)
+    session.expect("go on: handrail run --resume ")
     session.expect("handrail: The server ended by the signal SIGKILL", 3)
     assert session.exit_code() == 5
     assert not (project / "ran").exists()

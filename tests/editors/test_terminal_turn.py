@@ -14,8 +14,8 @@ from editors.terminal.exits import Exit
 from editors.terminal.headless import DENIED, HeadlessFace, OnAsk
 from editors.terminal.running import exit_of
 from editors.terminal.turn import Analyze, CancelTurn, Left, Turn, Undecided
-from editors.terminal.view import Line
-from server.protocol import Call, Decision, Snapshot, Transcript
+from editors.terminal.view import Line, closing_lines, interrupted_lines
+from server.protocol import Call, Decision, SessionError, Snapshot, Transcript
 from tests.editors.terminal_stub import Refusal, Stub, call, snapshot, step
 
 
@@ -271,3 +271,44 @@ async def test_a_log_shows_that_work_goes_on(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_stop_reason_has_an_exit_code(reason: str, code: int) -> None:
     assert exit_of(snapshot(1, "idle", stop_reason=reason)) == code
     assert exit_of(WAITING) is Exit.UNDECIDED
+
+
+FULL = {"kind": "read_only", "message": "The journal cannot be used: disk is full."}
+
+
+@pytest.mark.parametrize("state", ["idle", "executing", "awaiting_approval"])
+async def test_a_session_that_can_only_be_read_is_not_waited_for_and_asks_nothing(state: str) -> None:
+    stub, face = Stub(), Face(approve)
+    final = await asyncio.wait_for(
+        Turn(stub.client, face, snapshot(2, state, step(call()), error=SessionError(**FULL))).follow(), 2
+    )
+    assert (stub.methods(), exit_of(final)) == ([], Exit.SERVER)
+    assert any("disk is full" in line.text for line in closing_lines(final))
+
+
+async def test_a_decision_that_could_not_be_written_ends_the_turn_with_the_reason() -> None:
+    stub, face = Stub(), Face(approve)
+
+    def refuse(params: dict[str, Any]) -> Any:
+        raise Refusal(-32803, "disk is full")
+
+    stub.on("session/decide", refuse)
+    stub.on("session/get", snapshot(2, "awaiting_approval", step(call()), error=SessionError(**FULL)))
+    final = await asyncio.wait_for(Turn(stub.client, face, WAITING).follow(), 2)
+    assert exit_of(final) == Exit.SERVER
+
+
+def test_a_session_that_is_taken_up_again_tells_what_was_cut_off() -> None:
+    """SS-01: what had started may have had effects."""
+    calls = [
+        call(1, "make install", "interrupted", reason="interrupted", started_at_ms=1),
+        call(2, "rm -rf build\necho", "cancelled", reason="not_started"),
+    ]
+    told = [line.text for line in interrupted_lines(snapshot(3, "idle", step(*calls), stop_reason="interrupted"))]
+    assert told == [
+        "`make install` was running when the server ended; it may have had effects, and was not run again",
+        "`rm -rf build …` was not started",
+    ]
+    (asked,) = interrupted_lines(snapshot(3, "idle", step(), stop_reason="interrupted"))
+    assert "no command was running" in asked.text
+    assert interrupted_lines(snapshot(3, "idle", step(call(status="completed")), stop_reason="end_turn")) == []

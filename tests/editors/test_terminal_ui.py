@@ -34,6 +34,11 @@ class Desk:
         self.face = TerminalFace(console, Asker(keyboard, DummyOutput()))
         self.face.analyze = self.analyze
 
+    @property
+    def told(self) -> str:
+        """What was shown, as one line."""
+        return " ".join(self.paper.getvalue().split())
+
     async def analyze(self, asked: Call, command: str) -> CommandAnalysis:
         self.analyzed.append(command)
         if "refused" in command:
@@ -209,3 +214,53 @@ def test_a_gutter_keeps_its_style_to_itself() -> None:
     (row,) = rows_of([Line("  $ ", "ls", "command")], 40)
     assert row.style == ""
     assert [(span.start, span.end, span.style) for span in row.spans] == [(0, 4, "bright_black"), (4, 6, "bold")]
+
+
+LONG = "\n".join(f"echo {number}" for number in range(60))
+PADDED = "echo a" + " " * 3_000 + "; rm -rf src"
+
+
+@pytest.mark.parametrize("command", [LONG, PADDED, "true" + "\n" * 90 + "rm -rf src"])
+@pytest.mark.parametrize("keys", [["y" + ENTER], ["a" + ENTER]])
+async def test_a_command_that_was_not_on_the_screen_whole_is_not_approved_before_v(
+    desk: Desk, command: str, keys: list[str]
+) -> None:
+    """AP-29: approving is for what was seen."""
+    asked = call(command=command)
+    async with desk.asking(asked) as task:
+        await desk.type(*keys)
+        async with asyncio.timeout(5):
+            while "were not shown; v shows all of it, then you can approve" not in desk.told:
+                assert not task.done()
+                await asyncio.sleep(0.01)
+        await desk.type("v" + ENTER, "y" + ENTER)
+        decision = await asyncio.wait_for(task, 2)
+    assert decision is not None
+    assert decision.decision == "approve"
+
+
+async def test_a_long_command_can_be_rejected_and_stopped_unseen(desk: Desk) -> None:
+    decision = await desk.answered(call(command=LONG), "n no" + ENTER)
+    assert decision is not None
+    assert decision.decision == "reject"
+
+
+async def test_of_an_edited_command_every_row_is_shown_before_it_is_asked_about(desk: Desk) -> None:
+    async with desk.asking(call(command=LONG)):
+        await desk.type("e" + ENTER, "x", ESCAPE + ENTER)
+        assert "echo 30" in desk.paper.getvalue()
+        assert "more row" not in desk.paper.getvalue()
+
+
+async def test_an_answer_at_the_question_why_not_may_repeat_the_no(desk: Desk) -> None:
+    decision = await desk.answered(call(), "n" + ENTER, "n use make" + ENTER)
+    assert decision is not None
+    assert decision.reason == "use make"
+
+
+def test_every_row_of_what_the_model_says_bears_a_bar_so_that_none_looks_like_a_command() -> None:
+    lines = [Line("● ", "I look. " + "word " * 30, "model"), Line("│ ", "  $ rm -rf src", "model")]
+    rows = [str(row) for row in rows_of(lines, 40)]
+    assert rows[0].startswith("● ")
+    assert len(rows) > 4
+    assert all(row.startswith("│ ") for row in rows[1:])

@@ -186,7 +186,7 @@ def test_text_that_streams_is_shown_once() -> None:
     assert scroll.tail.text == "Then"
     rest = scroll.take(snapshot(2, "executing", step(call(status="running"), text="Let me look.\nThen act.")))
     assert shown(first) == "\n● Let me look."
-    assert shown(rest).startswith("  Then act.\n\n  $ ls")
+    assert shown(rest).startswith("│ Then act.\n\n  $ ls")
 
 
 def test_another_attempt_discards_the_first() -> None:
@@ -301,3 +301,10 @@ def test_steps_that_were_passed_over_are_asked_for() -> None:
     assert scroll.missed_from(snapshot(4, "querying", step(index=2))) is None
     assert scroll.missed_from(snapshot(5, "querying", step(index=4))) == 2
     assert Scroll().missed_from(snapshot(1, "idle", step(index=40))) is None
+
+
+def test_changed_files_are_named_as_the_person_names_them() -> None:
+    changed = ["file:///w/src/a%20b.py", "file:///elsewhere/c"]
+    result = CommandResult(exit_code=0, duration_ms=12, changed_files=changed)
+    ended = call(status="completed", result=result)
+    assert shown(result_lines(ended)) == "  ✓ exit 0 · 12 ms · changed src/a b.py, /elsewhere/c"
