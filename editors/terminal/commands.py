@@ -24,7 +24,7 @@ from editors.terminal.exits import Exit
 from editors.terminal.headless import OnAsk
 from editors.terminal.problems import Problem
 from editors.terminal.running import Task, has_terminal, run, server
-from editors.terminal.text import count, escape, folder, money
+from editors.terminal.text import count, escape, folder, inline, money
 from editors.terminal.view import command_lines
 from server.protocol import Call, ExportParams, SessionInfo, Settings
 
@@ -81,10 +81,10 @@ async def sessions(cwd: Path | None) -> Exit:
 def _session_line(info: SessionInfo) -> str:
     when = _time(info.updated_at_ms)
     state = f"{count(info.pending, 'command')} waiting" if info.pending else info.stop_reason or info.state
-    held = f" · open in {escape(info.holder)}" if info.holder else ""
+    held = f" · open in {inline(info.holder)}" if info.holder else ""
     cost = money(info.cost, known=info.cost_known)
-    facts = f"{escape(state)} · {count(info.steps, 'step')} · {cost} · {folder(info.cwd)}{held}"
-    return f"{info.session_id}  {when}  {escape(info.title)}\n    {facts}"
+    facts = f"{inline(state)} · {count(info.steps, 'step')} · {cost} · {folder(info.cwd)}{held}"
+    return f"{info.session_id}  {when}  {inline(info.title)}\n    {facts}"
 
 
 async def audit(session_id: str) -> Exit:
@@ -104,15 +104,15 @@ async def audit(session_id: str) -> Exit:
 
 def _audit_entry(step: int, call: Call) -> str:
     started = _time(call.started_at_ms) if call.started_at_ms is not None else "not run"
-    rule = f" · rule {escape(call.verdict.rule)}: {escape(call.verdict.why)}" if call.verdict else ""
+    rule = f" · rule {inline(call.verdict.rule)}: {inline(call.verdict.why)}" if call.verdict else ""
     decided = f" at {_time(call.decided_at_ms)}" if call.decided_at_ms is not None else ""
     lines = [
-        f"step {step}, call {call.position} of {call.count} · {escape(call.status)} · {started}",
-        f"  decided by {escape(call.decided_by or 'nobody')}{decided}{rule}",
+        f"step {step}, call {call.position} of {call.count} · {inline(call.status)} · {started}",
+        f"  decided by {inline(call.decided_by or 'nobody')}{decided}{rule}",
         f"  in {folder(call.cwd)} · sha256 {call.digest}",
     ]
     if call.decision_reason:
-        lines.append(f"  reason: {escape(call.decision_reason)}")
+        lines.append(f"  reason: {inline(call.decision_reason)}")
     if call.edited_from is not None:
         lines += [f"  the model's text: {escape(row)}" for row in call.edited_from.split("\n")]
     return "\n".join([*lines, *(line.gutter + line.text for line in command_lines(call.display)), ""])

@@ -18,7 +18,7 @@ from editors.terminal.client import Client, ConnectionLost, ServerGone
 from editors.terminal.exits import Exit
 from editors.terminal.headless import HeadlessFace, OnAsk
 from editors.terminal.problems import Problem
-from editors.terminal.text import escape
+from editors.terminal.text import inline
 from editors.terminal.turn import Analyze, Face, Left, Turn, Undecided, read_only
 from editors.terminal.view import BLANK, DONE_WELL, UNFINISHED, Line, closing_lines, header_lines, interrupted_lines
 from server.protocol import PROTOCOL_VERSION, AnalyzeParams, Call, CommandAnalysis, Settings, Snapshot
@@ -81,7 +81,7 @@ async def run(task: Task, *, environment: Mapping[str, str] | None = None) -> Ex
         )
     face = _face(task)
     async with _attended(face), server(environment=environment, show_log=task.show_log) as client:
-        client.on_message = lambda text: face.show([Line("! ", escape(text), "warning", "warning")])
+        client.on_message = lambda text: face.show([Line("! ", inline(text), "warning", "warning")])
         snapshot = await _opened(client, task)
         face.analyze = _analyze_by(client, snapshot.session_id)
         return await _follow(Turn(client, face, snapshot), face, task, snapshot)

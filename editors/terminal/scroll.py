@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from editors.terminal.text import count, escape, output_line
+from editors.terminal.text import count, escape, inline, output_line
 from editors.terminal.view import (
     BLANK,
     FINAL_STATUSES,
-    MODEL_GUTTER,
+    OTHERS_GUTTER,
     WAITING_STATUSES,
     Line,
     command_lines,
@@ -29,7 +29,7 @@ from server.protocol import Call, Snapshot, Step, StreamParams
 _LONGEST_LINE = 4000
 _FIRST_OUTPUT_LINES = 30
 _LAST_OUTPUT_LINES = 10
-_BLANK_OF_MODEL = Line(MODEL_GUTTER, "", "model", "model")
+_BLANK_OF_MODEL = Line(OTHERS_GUTTER, "", "model", "model")
 
 
 class Flow:
@@ -154,8 +154,8 @@ class Scroll:
                 last = drawn.output.partial or (drawn.held[-1] if drawn.held else "")
                 return Line("  │ ", output_line(last), "output") if last else None
         if self._text.partial:
-            return Line(MODEL_GUTTER if self._text_begun else "● ", escape(self._text.partial), "model", "model")
-        return Line("  ", escape(self._reasoning.partial), "quiet") if self._reasoning.partial else None
+            return Line(OTHERS_GUTTER if self._text_begun else "● ", inline(self._text.partial), "model", "model")
+        return Line(OTHERS_GUTTER, inline(self._reasoning.partial), "quiet") if self._reasoning.partial else None
 
     def _enter(self, step: Step) -> list[Line]:
         if step.step_id == self._step_id:
@@ -186,7 +186,7 @@ class Scroll:
                 self._blank_rows += 1
                 continue
             lines += [_BLANK_OF_MODEL] * self._blank_rows if self._text_begun else [BLANK]
-            lines.append(Line(MODEL_GUTTER if self._text_begun else "● ", escape(row).expandtabs(), "model", "model"))
+            lines.append(Line(OTHERS_GUTTER if self._text_begun else "● ", escape(row).expandtabs(), "model", "model"))
             self._text_begun, self._blank_rows = True, 0
         return lines
 
@@ -228,7 +228,7 @@ class Scroll:
     def _status(self, call: Call) -> list[Line]:
         if call.status in FINAL_STATUSES | WAITING_STATUSES | {"approved", "running"}:
             return []
-        return [Line("  ? ", f"this call is {escape(call.status)!r}, a word unknown to this client", "warning")]
+        return [Line("  ? ", f"this call is {inline(call.status)!r}, a word unknown to this client", "warning")]
 
     def _reminder(self, call_id: str, drawn: _DrawnCall) -> list[Line]:
         """Results appear beside their command: after other commands of the reply were drawn, it is named again."""
@@ -238,9 +238,8 @@ class Scroll:
         return [BLANK, Line("  $ ", drawn.name, "command")]
 
     def _output_lines(self, drawn: _DrawnCall, rows: list[str]) -> list[Line]:
-        room = max(0, _FIRST_OUTPUT_LINES - drawn.shown)
-        lines = _lost_lines(drawn) if room else []
-        lines += [Line("  │ ", output_line(row), "output") for row in rows[:room]]
+        room = 0 if drawn.output.lost else max(0, _FIRST_OUTPUT_LINES - drawn.shown)
+        lines = [Line("  │ ", output_line(row), "output") for row in rows[:room]]
         drawn.shown += len(rows[:room])
         drawn.held.extend(rows[room:])
         drawn.held_count += len(rows[room:])
@@ -252,14 +251,10 @@ def _name(call: Call) -> str:
     return f"{escape(first)}{' …' if more else ''}  ({position(call)})"
 
 
-def _lost_lines(drawn: _DrawnCall) -> list[Line]:
-    """Tell of output that did not come in time to be shown; of a flood once, at its end."""
-    lost, drawn.output.lost = drawn.output.lost, 0
-    return [Line("  │ ", f"… {count(lost, 'byte')} not shown", "quiet")] if lost else []
-
-
 def _held_lines(drawn: _DrawnCall) -> list[Line]:
-    left_out = drawn.held_count - len(drawn.held)
-    lines = _lost_lines(drawn)
-    lines += [Line("  │ ", f"… {count(left_out, 'line')} not shown", "quiet")] if left_out else []
-    return lines + [Line("  │ ", output_line(row), "output") for row in drawn.held]
+    """Give the end of an output, after one line about what was left out before it."""
+    lines = drawn.held_count - len(drawn.held)
+    left_out = [count(drawn.output.lost, "byte")] if drawn.output.lost else []
+    left_out += [count(lines, "line")] if lines else []
+    notice = [Line("  │ ", f"… {' and '.join(left_out)} not shown", "quiet")] if left_out else []
+    return notice + [Line("  │ ", output_line(row), "output") for row in drawn.held]

@@ -22,6 +22,11 @@ def escape(text: str) -> str:
     return "".join(character if _is_plain(character) else f"<U+{ord(character):04X}>" for character in text)
 
 
+def inline(text: str) -> str:
+    """Show a name, a reason or another text that has one line: line feeds and tabs are shown as well."""
+    return escape(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
+
+
 def _is_plain(character: str) -> bool:
     if character in _HARMLESS_BLANKS:
         return True
@@ -43,7 +48,7 @@ def path_of(uri: str) -> str:
 def folder(uri: str) -> str:
     """Show a folder, with the home folder as `~`."""
     path, home = path_of(uri), str(Path.home())
-    return escape("~" + path[len(home) :] if path == home or path.startswith(home + "/") else path)
+    return inline("~" + path[len(home) :] if path == home or path.startswith(home + "/") else path)
 
 
 def seconds(value: float) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from editors.terminal.client import Client, RequestFailed
 from editors.terminal.scroll import Scroll
+from editors.terminal.text import inline
 from editors.terminal.view import Line, activity
 from server.protocol import Call, CommandAnalysis, Decision, ErrorCode, Snapshot, StreamParams
 
@@ -149,7 +150,7 @@ class Turn:
                 raise
             latest = await self._client.get(self.session_id)
             if not read_only(latest):
-                self._face.show([Line("  ! ", refusal.message, "warning", "warning")])
+                self._face.show([Line("  ! ", inline(refusal.message), "warning", "warning")])
             return latest
 
     async def _ask(self, call: Call) -> Decision | None:

@@ -19,9 +19,9 @@ from rich.text import Text
 from editors.terminal.answers import HELP, read_answer
 from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
-from editors.terminal.text import count, escape
+from editors.terminal.text import count, inline
 from editors.terminal.turn import Analyze, CancelTurn, Undecided
-from editors.terminal.view import BLANK, MODEL_GUTTER, Line, Style, command_lines, detail_lines, judged
+from editors.terminal.view import BLANK, OTHERS_GUTTER, Line, Style, command_lines, detail_lines, judged
 from server.protocol import Call, Decision
 
 STYLES: dict[Style, str] = {
@@ -155,15 +155,15 @@ class TerminalFace:
         try:
             analysis = await self.analyze(call, text)
         except RequestFailed as refusal:
-            self._print([*command_lines(text), Line("  ! ", escape(refusal.message), "warning", "warning")])
+            self._print([*command_lines(text), Line("  ! ", inline(refusal.message), "warning", "warning")])
             return
         verdict = analysis.verdict
         self._print(
             [
                 Line("    ", "edited by you:", "quiet"),
                 *command_lines(analysis.display),
-                Line("    ", f"{judged(verdict)}: {escape(verdict.why)}", "quiet"),
-                *(Line("  ! ", escape(warning), "warning", "warning") for warning in analysis.warnings),
+                Line("    ", f"{judged(verdict)}: {inline(verdict.why)}", "quiet"),
+                *(Line("  ! ", inline(warning), "warning", "warning") for warning in analysis.warnings),
             ]
         )
 
@@ -174,7 +174,7 @@ class TerminalFace:
             self.show([Line("    ", "this command cannot be remembered; decide it by itself", "warning")])
             return None
         told = ["exactly this command, in this folder"] if exact else []
-        told += [escape(rule.words) + (f" ({escape(rule.why)})" if rule.why else "") for rule in call.proposed_rules]
+        told += [inline(rule.words) + (f" ({inline(rule.why)})" if rule.why else "") for rule in call.proposed_rules]
         self.show([Line(f"    {number}  ", text, "quiet") for number, text in enumerate(told, 1)])
         hint = "a number runs it and remembers that for this session; Enter goes back"
         typed = (await self._asker.line("  Which?  ", hint=hint, interrupt=_GoBack, end=_GoBack)).strip()
@@ -263,13 +263,19 @@ def _laid_out(line: Line, width: int) -> list[Text]:
         parts = chop_cells(line.text, room) or [""]
     else:
         parts = [str(row).rstrip() for row in Text(line.text).wrap(_PLAIN, room)] or [""]
-    again = line.gutter if "│" in line.gutter else " " * len(line.gutter)
-    again = MODEL_GUTTER if line.style == "model" else again
+    again = _gutter_again(line)
     rows = []
     for at, part in enumerate(parts):
         row = Text(end="").append(line.gutter if at == 0 else again, STYLES[line.gutter_style])
         rows.append(row.append(part, STYLES[line.style]))
     return rows
+
+
+def _gutter_again(line: Line) -> str:
+    """Return what stands before the further rows of one line: never what begins a line of the interface."""
+    if "│" in line.gutter:
+        return line.gutter
+    return OTHERS_GUTTER if len(line.gutter) <= len(OTHERS_GUTTER) else "  ┆ "
 
 
 _PLAIN = Console(markup=False, highlight=False, emoji=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, get_args
 
-from editors.terminal.text import count, escape, folder, money, path_of, seconds
+from editors.terminal.text import count, escape, folder, inline, money, path_of, seconds
 from server.protocol import Call, Reason, Said, Snapshot, StopReason, Verdict
 
 Style = Literal["plain", "title", "quiet", "said", "model", "command", "output", "good", "bad", "warning"]
@@ -33,20 +33,20 @@ class Line(NamedTuple):
 
 
 BLANK = Line("", "")
-MODEL_GUTTER = "│ "
-"""Before every row of the model's words but the first, so that none can look like a command or a question of ours."""
+OTHERS_GUTTER = "│ "
+"""Before the rows of other people's words, so that none looks like a command, a result or a question of ours."""
 
 
 def meaning(words: Any, word: str) -> str:
     """Return what a word of one of the protocol's open vocabularies means; an unknown one comes back as it is."""
     meanings: dict[str, str] = get_args(words)[1].meanings
-    return meanings.get(word, escape(word))
+    return meanings.get(word, inline(word))
 
 
 def header_lines(snapshot: Snapshot) -> list[Line]:
     """Say whose session this is and how commands are judged."""
-    model = escape(snapshot.model) or "no model yet"
-    lines = [Line("", f"Handrail · {model} · mode {escape(snapshot.mode)} · {folder(snapshot.cwd)}", "title")]
+    model = inline(snapshot.model) or "no model yet"
+    lines = [Line("", f"Handrail · {model} · mode {inline(snapshot.mode)} · {folder(snapshot.cwd)}", "title")]
     if snapshot.mode == "trusted":
         lines.append(Line("! ", "mode trusted: commands run without being asked", "warning", "warning"))
     return lines
@@ -58,9 +58,9 @@ def said_lines(said: Said) -> list[Line]:
     if len(rows) > _SAID_LINES:
         rows = [*rows[:_SAID_LINES], f"… {count(len(rows) - _SAID_LINES, 'more line')}"]
     if said.origin in ("prompt", "queued"):
-        return [BLANK, *(Line("▸ " if not at else "  ", row, "said", "said") for at, row in enumerate(rows))]
-    label = {"correction": "told the model: ", "person_ran": "you ran: "}.get(said.origin, "")
-    return [Line("  ", (label if not at else "") + row, "quiet") for at, row in enumerate(rows)]
+        return [BLANK, *(Line("▸ " if not at else OTHERS_GUTTER, row, "said", "said") for at, row in enumerate(rows))]
+    rows[0] = {"person_ran": "you ran: "}.get(said.origin, "told the model: ") + rows[0]
+    return [Line("  " if not at else OTHERS_GUTTER, row, "quiet") for at, row in enumerate(rows)]
 
 
 def command_lines(display: str) -> list[Line]:
@@ -83,14 +83,14 @@ def detail_lines(call: Call) -> list[Line]:
     """Show what a person should know before deciding."""
     facts = [position(call), folder(call.cwd), f"at most {seconds(call.timeout)}"]
     if call.sandbox != "off":
-        facts.append(f"sandbox {escape(call.sandbox)}")
+        facts.append(f"sandbox {inline(call.sandbox)}")
     if call.added_environment:
-        facts.append("with " + escape(", ".join(call.added_environment)))
+        facts.append("with " + inline(", ".join(call.added_environment)))
     if call.analysis and call.analysis.writes:
-        facts.append("writes " + escape(", ".join(call.analysis.writes)))
+        facts.append("writes " + inline(", ".join(call.analysis.writes)))
     lines = [Line("    ", " · ".join(filter(None, facts)), "quiet")]
     if call.verdict is not None:
-        lines.append(Line("    ", f"{judged(call.verdict)}: {escape(call.verdict.why)}", "quiet"))
+        lines.append(Line("    ", f"{judged(call.verdict)}: {inline(call.verdict.why)}", "quiet"))
     if call.long or call.line_count > 1:
         lines.append(Line("    ", size(call), "warning" if call.long else "quiet"))
     return lines + [Line("  ! ", warning, "warning", "warning") for warning in _warnings(call)]
@@ -98,13 +98,13 @@ def detail_lines(call: Call) -> list[Line]:
 
 def judged(verdict: Verdict) -> str:
     """Say what the policy made of a command."""
-    return {"ask": "asked", "deny": "denied", "allow": "allowed"}.get(verdict.decision, escape(verdict.decision))
+    return {"ask": "asked", "deny": "denied", "allow": "allowed"}.get(verdict.decision, inline(verdict.decision))
 
 
 def _warnings(call: Call) -> list[str]:
-    warnings = [escape(warning) for warning in call.warnings]
+    warnings = [inline(warning) for warning in call.warnings]
     if call.unsaved_files:
-        warnings.append("unsaved in an editor: " + escape(", ".join(call.unsaved_files)))
+        warnings.append("unsaved in an editor: " + inline(", ".join(call.unsaved_files)))
     return warnings
 
 
@@ -112,7 +112,7 @@ def permitted_line(call: Call) -> Line | None:
     """Say by which rule a command runs that was not asked for."""
     if call.verdict is None or call.verdict.decision != "allow":
         return None
-    return Line("    ", f"runs by itself: {escape(call.verdict.why)}", "quiet")
+    return Line("    ", f"runs by itself: {inline(call.verdict.why)}", "quiet")
 
 
 def result_lines(call: Call) -> list[Line]:
@@ -121,7 +121,7 @@ def result_lines(call: Call) -> list[Line]:
     if call.result is None:
         return lines
     if call.result.leftovers:
-        left = escape(", ".join(call.result.leftovers))
+        left = inline(", ".join(call.result.leftovers))
         lines.append(Line("  ! ", f"still running, ends with the session: {left}", "warning", "warning"))
     if call.result.omitted_bytes:
         lines.append(Line("    ", f"the model was not shown {count(call.result.omitted_bytes, 'byte')}", "quiet"))
@@ -131,30 +131,29 @@ def result_lines(call: Call) -> list[Line]:
 def _ending(call: Call) -> Line:
     why = meaning(Reason, call.reason) if call.reason else ""
     if call.decision_reason:
-        why += f": {escape(call.decision_reason)}"
+        why += f": {inline(call.decision_reason)}"
     elif call.reason == "denied_by_rule" and call.verdict is not None:
-        why += f": {escape(call.verdict.why)}"
+        why += f": {inline(call.verdict.why)}"
     if call.started_at_ms is None and (call.result is None or call.result.exit_code is None):
         if call.result and call.result.error and call.reason in (None, "unusable"):
-            why = escape(call.result.error)
-        return Line("  ✗ ", f"not run: {why or escape(call.status)}", "warning", "warning")
+            why = inline(call.result.error)
+        return Line("  ✗ ", f"not run: {why or inline(call.status)}", "warning", "warning")
     return _ran(call, why)
 
 
 def _ran(call: Call, why: str) -> Line:
     facts = [f"exit {call.result.exit_code}"] if call.result and call.result.exit_code is not None else []
     if call.result and call.result.signal:
-        facts.append(escape(call.result.signal))
+        facts.append(inline(call.result.signal))
     if call.status != "completed":
-        facts.insert(0, escape(call.status).replace("_", " "))
+        facts.insert(0, inline(call.status).replace("_", " "))
         facts.append("" if call.reason == "cancelled" else why)
     if call.result:
         facts.append(seconds(call.result.duration_ms / 1000))
     if call.result and call.result.changed_files:
         here = path_of(call.cwd).rstrip("/") + "/"
-        facts.append(
-            "changed " + escape(", ".join(path_of(uri).removeprefix(here) for uri in call.result.changed_files))
-        )
+        changed = [path_of(uri).removeprefix(here) for uri in call.result.changed_files]
+        facts.append("changed " + inline(", ".join(changed)))
     well = call.status == "completed" and call.result is not None and call.result.exit_code == 0
     style: Style = "good" if well else "bad"
     return Line("  ✓ " if well else "  ✗ ", " · ".join(filter(None, facts)), "quiet" if well else "bad", style)
@@ -185,11 +184,11 @@ def closing_lines(snapshot: Snapshot) -> list[Line]:
     """Say why the turn came to rest and what it used."""
     reason = snapshot.stop_reason
     well = reason in DONE_WELL
-    why = meaning(StopReason, reason).partition(";")[0] if reason else f"the session is {escape(snapshot.state)}"
+    why = meaning(StopReason, reason).partition(";")[0] if reason else f"the session is {inline(snapshot.state)}"
     lines = [BLANK, Line("✓ " if well else "■ ", why, "plain", "good" if well else "warning")]
     if snapshot.error is not None:
         rows = escape(snapshot.error.message).split("\n")
-        lines += [Line("  ", row, "bad") for row in rows]
+        lines += [Line(OTHERS_GUTTER, row, "bad") for row in rows]
     return [*lines, Line("  ", usage_text(snapshot), "quiet")]
 
 
@@ -204,7 +203,7 @@ def activity(snapshot: Snapshot) -> str:
     """Say in a few words what the session does now; nothing when it rests."""
     if snapshot.retry is not None:
         retry = snapshot.retry
-        return f"attempt {retry.attempt} in {seconds(retry.in_seconds)}: {escape(retry.reason)}"
+        return f"attempt {retry.attempt} in {seconds(retry.in_seconds)}: {inline(retry.reason)}"
     resting = {"idle": "", "awaiting_approval": "", "closed": ""}
     working = {"querying": "thinking", "executing": "running", "cancelling": "stopping"}
-    return {**resting, **working}.get(snapshot.state, f"state {escape(snapshot.state)}")
+    return {**resting, **working}.get(snapshot.state, f"state {inline(snapshot.state)}")

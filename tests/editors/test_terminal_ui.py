@@ -37,7 +37,7 @@ class Desk:
     @property
     def told(self) -> str:
         """What was shown, as one line."""
-        return " ".join(self.paper.getvalue().split())
+        return " ".join(self.paper.getvalue().replace("\n  ┆ ", " ").split())
 
     async def analyze(self, asked: Call, command: str) -> CommandAnalysis:
         self.analyzed.append(command)

@@ -139,7 +139,7 @@ def test_the_end_says_why_and_what_it_used() -> None:
     error = SessionError(kind="offline", message="no network\nplug it in")
     lines = shown(closing_lines(snapshot(9, "idle", stop_reason="model_error", error=error)))
     assert "■ the model could not be asked\n" in lines
-    assert "  plug it in" in lines
+    assert "│ plug it in" in lines
     assert "brand_new_reason" in shown(closing_lines(snapshot(9, "idle", stop_reason="brand_new_reason")))
 
 
@@ -175,7 +175,10 @@ def test_a_flow_gives_each_byte_once_whatever_overlaps(text: str, cuts: list[tup
 def test_a_gap_is_counted_not_hidden() -> None:
     scroll = Scroll()
     scroll.take(snapshot(1, "executing", step(call(status="running"))))
-    assert shown(scroll.stream(piece("later\n", 100))) == "  │ … 100 bytes not shown\n  │ later"
+    assert scroll.stream(piece("later\n", 100)) == []
+    result = CommandResult(exit_code=0, output_tail="later\n", output_offset=100)
+    ended = scroll.take(snapshot(2, "idle", step(call(status="completed", result=result))))
+    assert shown(ended).startswith("  │ … 100 bytes not shown\n  │ later")
 
 
 def test_text_that_streams_is_shown_once() -> None:
