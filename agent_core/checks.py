@@ -30,6 +30,10 @@ def check(record: Record, event: ev.Event) -> None:
             raise IllegalEvent("The prompt is not queued any more: it was delivered or withdrawn.")
         case ev.CommandFinished(key=key):
             _expect([key], [call.key for call in record.with_status(CallStatus.RUNNING)])
+        case ev.DetachedEnded(key=key):
+            call = record.find(key)
+            if call is None or call.result is None or call.result.ending != "detached":
+                raise IllegalEvent(f"No command of call {key} was left running.")
         case ev.Observed(observations=observations):
             told = [] if record.steps[-1].by_person else [call.key for call in record.calls]
             _expect([each.call_key for each in observations], told)

@@ -93,15 +93,12 @@ class Driver:
 
     async def rested(self, after: int) -> None:
         """Return when it rests beyond revision `after`, or nothing more can come; a pure read, harmless to cancel."""
+        await self.until(lambda: self.resting and self.machine.record.revision > after)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return when something holds and is written, or nothing more can come; a pure read, harmless to cancel."""
         async with self._changed:
-            await self._changed.wait_for(lambda: not self._writing and (self._over or self._rests_beyond(after)))
-
-    @property
-    def _over(self) -> bool:
-        return self.closing or bool(self.broken)
-
-    def _rests_beyond(self, revision: int) -> bool:
-        return self.resting and self.machine.record.revision > revision
+            await self._changed.wait_for(lambda: not self._writing and (self.closing or bool(self.broken) or holds()))
 
     async def tell(self) -> None:
         """Let everybody know that something changed; while an event is being written, that comes after it."""

@@ -128,6 +128,15 @@ class CommandFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class DetachedEnded:
+    """A command that was left running is over; `result` is of the whole of it."""
+
+    at: float
+    key: str
+    result: CommandResult
+
+
+@dataclass(frozen=True, slots=True)
 class Queued:
     """A prompt was typed while a turn runs; it is delivered after the observations, before the next query."""
 
@@ -192,6 +201,7 @@ Event = (
     | Rejudged
     | Expired
     | CommandFinished
+    | DetachedEnded
     | Queued
     | Unqueued
     | Compacted

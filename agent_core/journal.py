@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_core import events as ev
 from agent_core.errors import JournalError, SessionHeld, UnknownSession
 
-EVENTS_VERSION = 1
+EVENTS_VERSION = 2
 """Goes up when an event gets a new class, so that an older version knows that it cannot read a session."""
 
 SCHEMA_VERSION = 1

@@ -28,9 +28,11 @@ class Piece:
 
 
 class Tail:
-    """The end of a growing text, and the part that was not yet passed on."""
+    """The end of a growing text of one step and attempt, and the part that was not yet passed on."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: int, attempt: int) -> None:
+        self.step = step
+        self.attempt = attempt
         self._kept = bytearray()
         self._total = 0
         self._passed = 0
@@ -63,24 +65,38 @@ class Tail:
 
 @dataclass(slots=True)
 class Live:
-    """The growing texts of one session's current step."""
+    """The growing texts of one session's current step, and of commands of earlier steps that were left running."""
 
     on_piece: Callable[[Piece], None]
     step: int = 0
     attempt: int = 1
     retry: tuple[int, float, str] | None = None  # attempt, when (loop time), why
+    _lasting: set[str] = field(default_factory=set)  # calls
     _tails: dict[tuple[str, str | None], Tail] = field(default_factory=dict)
     _timer: asyncio.TimerHandle | None = None
 
     def begin(self, step: int) -> None:
         """Forget what was on the way; a new step begins."""
         self.step, self.attempt, self.retry = step, 1, None
-        self.drop()
+        self._drop_passing()
 
     def again(self, attempt: int) -> None:
         """Forget the text of an attempt that failed (DL-07)."""
         self.attempt, self.retry = attempt, None
-        self.drop()
+        self._drop_passing()
+
+    def keep(self, call: str) -> None:
+        """Let the output of a call outlive its step."""
+        self._lasting.add(call)
+
+    def let_go(self, call: str) -> None:
+        """Pass on the end of a call's output that outlived its step, and forget it."""
+        self.flush()
+        self._lasting.discard(call)
+        self._tails.pop(("output", call), None)
+
+    def _drop_passing(self) -> None:
+        self._tails = {(channel, call): tail for (channel, call), tail in self._tails.items() if call in self._lasting}
 
     def drop(self) -> None:
         """Let go of all texts."""
@@ -91,7 +107,10 @@ class Live:
 
     def add(self, channel: str, call: str | None, data: bytes) -> None:
         """Take a piece of text in; it is passed on soon, together with its neighbours."""
-        self._tails.setdefault((channel, call), Tail()).add(data)
+        tail = self._tails.get((channel, call))
+        if tail is None:
+            tail = self._tails[channel, call] = Tail(self.step, self.attempt)
+        tail.add(data)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.flush)
 
@@ -108,4 +127,4 @@ class Live:
         for (channel, call), tail in self._tails.items():
             offset, text = tail.take()
             if text:
-                self.on_piece(Piece(self.step, self.attempt, call, channel, offset, text))
+                self.on_piece(Piece(tail.step, tail.attempt, call, channel, offset, text))

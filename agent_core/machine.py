@@ -108,13 +108,14 @@ def _calls_settled(source: State, event: type[Any]) -> tuple[Transition, ...]:
     )
 
 
-_ANY_TIME = (ev.Configured, ev.Queued, ev.Unqueued, ev.Compacted)
+_ANY_TIME = (ev.Configured, ev.Queued, ev.Unqueued, ev.Compacted, ev.DetachedEnded)
 _IN_FLIGHT = (State.QUERYING, State.EXECUTING, State.OBSERVING, State.CANCELLING)
 
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(State.IDLE, ev.Configured, State.IDLE, rest),
     Transition(State.IDLE, ev.Unqueued, State.IDLE, rest),
     Transition(State.IDLE, ev.Compacted, State.IDLE, rest),
+    Transition(State.IDLE, ev.DetachedEnded, State.IDLE, rest),
     Transition(State.IDLE, ev.StepRequested, State.QUERYING, query_model),
     Transition(State.IDLE, ev.PersonRan, State.EXECUTING, run_command),
     Transition(State.IDLE, ev.Closed, State.CLOSED, rest),

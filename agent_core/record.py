@@ -205,6 +205,9 @@ class Record:
         self.turn.repeats = self.turn.repeats + 1 if run == self.turn.last_run else 1
         self.turn.last_run = run
 
+    def _detached_ended(self, event: ev.DetachedEnded) -> None:
+        self.known(event.key).result = event.result
+
     def _queued(self, event: ev.Queued) -> None:
         self.queue[str(self.revision + 1)] = event
 
@@ -318,6 +321,7 @@ _APPLY: dict[type[Any], Callable[[Record, Any], None]] = {
     ev.Rejudged: Record._rejudged,
     ev.Expired: Record._expired,
     ev.CommandFinished: Record._command_finished,
+    ev.DetachedEnded: Record._detached_ended,
     ev.Queued: Record._queued,
     ev.Unqueued: Record._unqueued,
     ev.Compacted: Record._compacted,

@@ -32,7 +32,7 @@ from agent_core.settings import Settings
 from agent_core.shell import Command, Shell
 from agent_core.steps import Call
 from agent_core.stored_settings import to_stored
-from agent_core.types import CallStatus, Decision, UserMessage
+from agent_core.types import CallStatus, Decision, Reason, UserMessage
 
 CLOSE_SECONDS = 1.2
 """How long a close waits for work in flight to end; VS Code gives a whole shutdown 2 s."""
@@ -144,8 +144,6 @@ class Session:
     @property
     def detached(self) -> list[Call]:
         """The calls whose commands were left running and still run."""
-        for key in [key for key, command in self._detached.items() if not command.running]:
-            del self._detached[key]
         return [self.machine.record.known(key) for key in self._detached]
 
     async def rested(self, after: int) -> None:
@@ -336,13 +334,29 @@ class Session:
         """Send less of the conversation from now on; the record stays whole."""
         await self._driver.act(ev.Compacted(time.time(), compacted_budget(self.machine.record)))
 
-    def detach(self, key: str) -> None:
+    async def detach(self, key: str) -> None:
         """Leave the running command `key` running and go on; the session's close ends it."""
         command = self._running(key)
         if command is None:
             raise IllegalEvent(f"Call {key} is not running, so it cannot be left running.")
         self._detached[key] = command
+        self.live.keep(key)
         command.detach()
+        call = self.machine.record.known(key)
+        await self._driver.until(lambda: call.status is not CallStatus.RUNNING)
+        self._driver.later(self._follow_detached(call, command))
+
+    async def _follow_detached(self, call: Call, command: Command) -> None:
+        """Record how a command ended that was left running; the session's own close ends it without a word."""
+        result = await command.ended()
+        self.live.let_go(call.key)
+        del self._detached[call.key]
+        if call.reason is not Reason.DETACHED or self._driver.closing:  # it had just ended when it was to be left
+            return
+        try:
+            await self._driver.act(ev.DetachedEnded(time.time(), call.key, result))
+        except JournalError as error:
+            log.error("Session %s: the end of call %s is not recorded: %s", self.id, call.key, error)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

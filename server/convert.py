@@ -27,7 +27,7 @@ from agent_core.record import Record
 from agent_core.session import Session
 from agent_core.shell_syntax import analyse
 from agent_core.steps import Call, Step
-from agent_core.types import CallStatus, CommandResult, Usage
+from agent_core.types import CallStatus, CommandResult, StopReason, Usage
 from server import protocol as wire
 
 _LAST_REVISION = 2**31 - 1
@@ -90,7 +90,7 @@ def snapshot(session: Session) -> wire.Snapshot:
     return wire.Snapshot(
         session_id=session.id,
         revision=record.revision,
-        state=state_word(session.state),
+        state=_state(session),
         title=session.summary.title,
         cwd=uri_of(session.cwd),
         mode=session.settings.mode,
@@ -107,6 +107,16 @@ def snapshot(session: Session) -> wire.Snapshot:
         person_command=_call(own.calls[0], session, 1) if own else None,
         detached=[_call(call, session, 1) for call in session.detached],
     )
+
+
+def _state(session: Session) -> str:
+    """Return the word for what goes on; rendering observations goes on as what came before it."""
+    if session.state is State.OBSERVING:
+        step = session.machine.record.steps[-1]
+        if step.stop is StopReason.CANCELLED:
+            return State.CANCELLING.value
+        return State.EXECUTING.value if step.calls else State.QUERYING.value
+    return session.state.value
 
 
 def state_word(state: State) -> str:

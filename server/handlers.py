@@ -192,7 +192,7 @@ async def run(registry: Registry, params: wire.RunParams) -> wire.Snapshot:
 async def detach(registry: Registry, params: wire.DetachParams) -> wire.Snapshot:
     """Leave a running command running."""
     session = registry.get(params.session_id)
-    session.detach(params.call_id)
+    await session.detach(params.call_id)
     return await _shown(session)
 
 

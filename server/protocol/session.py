@@ -181,7 +181,9 @@ class Snapshot(Wire):
     instructions: list[str] = Field(default=[], description="Instruction files that the model was given.")
     retry: Retry | None = Field(default=None, description="Present while a retry is counted down.")
     person_command: Call | None = Field(default=None, description="The person's own command, running or last.")
-    detached: list[Call] = Field(default=[], description="Commands of earlier steps that were left running.")
+    detached: list[Call] = Field(
+        default=[], description="Calls whose commands were left running and still run; their output goes on."
+    )
 
 
 class SessionInfo(Wire):

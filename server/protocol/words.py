@@ -106,7 +106,7 @@ Reason = Annotated[
             "output_limit": "it wrote more than allowed",
             "memory_limit": "it used more memory than allowed",
             "process_limit": "it started more processes than allowed",
-            "detached": "the person left it running",
+            "detached": "the person left it running; `result` has an end once it has ended",
         },
     ),
 ]

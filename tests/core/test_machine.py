@@ -124,6 +124,7 @@ def sample(kind: type[Any], machine: StepMachine) -> ev.Event:
         ev.CommandFinished: lambda: ev.CommandFinished(
             1.0, running[0].key if running else "1.1", CommandResult("exited", "", 0)
         ),
+        ev.DetachedEnded: lambda: ev.DetachedEnded(1.0, "1.1", CommandResult("exited", "", 0)),
         ev.Queued: lambda: ev.Queued(1.0, UserMessage("more", "queued"), "more"),
         ev.Unqueued: lambda: ev.Unqueued(1.0, next(iter(machine.record.queue), "")),
         ev.Compacted: lambda: ev.Compacted(1.0, 1000),
@@ -146,6 +147,7 @@ def test_each_state_takes_exactly_the_events_of_its_rows(state: State, kind: typ
     legal = any(row.source is state and row.event is kind for row in TRANSITIONS)
     # A command's end is only legal if a command is in flight; here the model was being asked when it was cancelled.
     legal = legal and not (state is State.CANCELLING and kind is ev.CommandFinished)
+    legal = legal and kind is not ev.DetachedEnded  # nothing was left running here; see the test of that
     legal = legal and not (kind is ev.Unqueued and not machine.record.queue)
     before = copy.deepcopy((machine.state, machine.record))
     if legal:
@@ -156,6 +158,31 @@ def test_each_state_takes_exactly_the_events_of_its_rows(state: State, kind: typ
         with pytest.raises(IllegalEvent):
             machine.feed(event)
         assert (machine.state, machine.record) == before
+
+
+@pytest.mark.parametrize("state", [state for state in State if state not in (State.CLOSED, State.CANCELLING)])
+def test_the_end_of_a_command_that_was_left_running_is_taken_once_and_changes_only_its_result(state: State) -> None:
+    machine = StepMachine()
+    machine.feed(requested())
+    machine.feed(replied(machine, ALLOW))
+    machine.feed(ev.CommandFinished(1.0, "1.1", CommandResult("detached", "so far", reason=Reason.DETACHED)))
+    if state is not State.OBSERVING:
+        machine.feed(observed(machine))
+    if state is State.EXECUTING:
+        machine.feed(replied(machine, ALLOW))
+    elif state in (State.IDLE, State.AWAITING_APPROVAL):
+        machine.feed(replied(machine, ASK))
+    if state is State.IDLE:
+        machine.feed(ev.CancelRequested(1.0))
+        machine.feed(observed(machine))
+    assert machine.state is state
+    end = ev.DetachedEnded(2.0, "1.1", CommandResult("exited", "so far and on", 7))
+    assert machine.feed(end) in (None, ev.Rest(machine.record.stop))
+    call = machine.record.known("1.1")
+    assert (call.status, call.reason, call.result) == (CallStatus.COMPLETED, Reason.DETACHED, end.result)
+    assert machine.state is state
+    with pytest.raises(IllegalEvent):
+        machine.feed(end)
 
 
 def test_the_diagram_in_the_docs_is_the_table() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 
+from tests.core.replies import bash, chat_body
 from tests.server.conftest import Desk, decision, pending
+
+DONE = chat_body("Done.")
 
 PIECE_BYTES = 16 * 1024
 
@@ -76,3 +79,43 @@ async def test_detach_over_the_wire(desk: Desk) -> None:
             await asyncio.sleep(0.02)
     again = await desk.client.fail("handrail/session/detach", session)
     assert again["code"] == 1001
+
+
+async def test_what_was_left_running_goes_on_being_told_and_so_is_its_end(desk: Desk) -> None:
+    """Its text is one text, of its own step, however many steps come after; its end and exit code are in the record."""
+    waits = "echo up; while [ ! -e go ]; do sleep 0.02; done; echo over; exit 7"
+    bodies = [chat_body("I start it.", [bash("c1", waits)]), chat_body("Then this.", [bash("c2", "echo two")]), DONE]
+    shown = await desk.step(await desk.new(*bodies), "Go.")
+    params = {"sessionId": shown["sessionId"]}
+    (first,) = pending(shown)
+    await desk.client.ask("handrail/session/decide", {**params, "decisions": [decision(first)]})
+    async with asyncio.timeout(10):
+        while "up" not in (await desk.get(shown))["step"]["calls"][0].get("result", {}).get("outputTail", ""):
+            await asyncio.sleep(0.02)
+    detached = await desk.client.ask("handrail/session/detach", {**params, "callId": first["callId"]})
+    assert [each["reason"] for each in detached["detached"]] == ["detached"], "the answer comes when it is so"
+    ended = await desk.decide(await desk.rest(detached))
+    assert ended["stopReason"] == "end_turn"
+    (left,) = ended["detached"]
+    assert left["result"]["outputTail"] == "up\n"
+    (desk.workspace / "go").touch()
+    async with asyncio.timeout(10):
+        while (now := await desk.get(shown)).get("detached"):
+            await asyncio.sleep(0.02)
+    assert now["revision"] == ended["revision"] + 1
+    for _ in range(2):  # the second time from the journal
+        page = await desk.client.ask("handrail/session/transcript", {**params, "fromStep": 1, "limit": 1})
+        (call,) = page["steps"][0]["calls"]
+        assert (call["reason"], call["result"]["exitCode"], call["result"]["outputTail"]) == (
+            "detached",
+            7,
+            "up\nover\n",
+        )
+        await desk.client.ask("handrail/session/close", params)
+        await desk.client.ask("handrail/session/load", params)
+    pieces = [
+        each["params"]
+        for each in desk.client.received
+        if each.get("method") == "handrail/session/didStream" and each["params"].get("callId") == first["callId"]
+    ]
+    assert [(each["stepId"], each["offset"], each["text"]) for each in pieces] == [("1", 0, "up\n"), ("1", 3, "over\n")]

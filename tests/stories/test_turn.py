@@ -418,7 +418,7 @@ async def test_a_detached_command_goes_on_and_ends_with_the_session(story: Story
     async with asyncio.timeout(10):
         while "started" not in session.live.tail("output", call.key)[1]:
             await asyncio.sleep(0.01)
-    session.detach(call.key)
+    await session.detach(call.key)
     await rest(session)
     assert [each.key for each in session.detached] == [call.key]
     assert "left the command running" in results(story)[0][1]
@@ -426,6 +426,9 @@ async def test_a_detached_command_goes_on_and_ends_with_the_session(story: Story
     async with asyncio.timeout(5):
         while session.detached:
             await asyncio.sleep(0.02)
+    await session.settled()
+    assert call.result is not None
+    assert (call.result.ending, call.result.reason) == ("cancelled", Reason.CANCELLED)
 
 
 async def test_lone_surrogates_survive_saving_and_sending(story: Story) -> None:

@@ -487,7 +487,7 @@ export interface Snapshot {
   retry?: Retry;
   /** The person's own command, running or last. */
   personCommand?: Call;
-  /** Commands of earlier steps that were left running. */
+  /** Calls whose commands were left running and still run; their output goes on. */
   detached: Call[];
 }
 
@@ -903,7 +903,7 @@ export const MEANINGS: Record<string, Record<string, string>> = {
     output_limit: "it wrote more than allowed",
     memory_limit: "it used more memory than allowed",
     process_limit: "it started more processes than allowed",
-    detached: "the person left it running",
+    detached: "the person left it running; `result` has an end once it has ended",
   },
   StopReason: {
     step_done: "the steps that were asked for are done; the turn can go on",

@@ -46,7 +46,7 @@
 ---| "output_limit" # it wrote more than allowed
 ---| "memory_limit" # it used more memory than allowed
 ---| "process_limit" # it started more processes than allowed
----| "detached" # the person left it running
+---| "detached" # the person left it running; `result` has an end once it has ended
 ---| string
 
 --- An open vocabulary (StopReason): words that are not known are shown as they are.
@@ -293,7 +293,7 @@
 ---@field instructions string[] Instruction files that the model was given.
 ---@field retry? handrail.Retry Present while a retry is counted down.
 ---@field personCommand? handrail.Call The person's own command, running or last.
----@field detached handrail.Call[] Commands of earlier steps that were left running.
+---@field detached handrail.Call[] Calls whose commands were left running and still run; their output goes on.
 
 --- One line of the list of sessions.
 ---@class handrail.SessionInfo
@@ -574,7 +574,7 @@ M.meanings = {
     output_limit = "it wrote more than allowed",
     memory_limit = "it used more memory than allowed",
     process_limit = "it started more processes than allowed",
-    detached = "the person left it running",
+    detached = "the person left it running; `result` has an end once it has ended",
   },
   StopReason = {
     step_done = "the steps that were asked for are done; the turn can go on",
