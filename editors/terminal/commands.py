@@ -63,8 +63,8 @@ async def prepare_demo(folder: Path) -> Exit:
 
 def _apart(scratch: Path) -> dict[str, str]:
     """Return an environment in which the demo neither sees the person's settings nor keeps its session."""
-    places = {name: str(scratch / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
-    return {**os.environ, **places}
+    names = ("HANDRAIL_STATE_DIR", "HANDRAIL_CONFIG", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+    return {**os.environ, **{name: str(scratch / name.lower()) for name in names}}
 
 
 async def sessions(cwd: Path | None) -> Exit:
@@ -82,9 +82,9 @@ def _session_line(info: SessionInfo) -> str:
     when = _time(info.updated_at_ms)
     state = f"{count(info.pending, 'command')} waiting" if info.pending else info.stop_reason or info.state
     held = f" · open in {inline(info.holder)}" if info.holder else ""
-    cost = money(info.cost, known=info.cost_known)
-    facts = f"{inline(state)} · {count(info.steps, 'step')} · {cost} · {folder(info.cwd)}{held}"
-    return f"{info.session_id}  {when}  {inline(info.title)}\n    {facts}"
+    spent = money(info.cost, known=info.cost_known) if info.cost or not info.cost_known else ""
+    facts = " · ".join(filter(None, [inline(state), count(info.steps, "step"), spent, folder(info.cwd)]))
+    return f"{info.session_id}  {when}  {inline(info.title)}\n    {facts}{held}"
 
 
 async def audit(session_id: str) -> Exit:

@@ -28,6 +28,7 @@ _BY_STOP_REASON = {
     **dict.fromkeys(
         ("max_steps", "cost_limit", "time_limit", "max_repeats", "max_rejections", "step_done"), Exit.LIMIT
     ),
+    "interrupted": Exit.SERVER,
     "rejected_and_stopped": Exit.STOPPED,
     "cancelled": Exit.CANCELLED,
 }

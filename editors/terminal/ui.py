@@ -56,7 +56,7 @@ class TerminalFace:
         self._echo = Echo()
         self._now = _Now()
         self._live: Live | None = None
-        self._viewed: set[str] = set()  # digests of long commands that were shown whole
+        self._unseen = 0  # rows of the command that is asked about, left out when it was shown and not seen since
 
     def show(self, lines: Sequence[Line]) -> None:
         """Append lines, a very long command shortened in its middle."""
@@ -86,6 +86,7 @@ class TerminalFace:
     async def ask(self, call: Call) -> Decision | None:
         """Ask until there is a decision; None if the person leaves."""
         self.rest()
+        self._unseen = _left_out(len(rows_of(command_lines(call.display), self._console.width, shorten=False)))
         while True:
             try:
                 decision = await self._ask_once(call)
@@ -99,8 +100,8 @@ class TerminalFace:
     async def _ask_once(self, call: Call) -> Decision | None:
         typed = await self._asker.line("  Run it?  ", hint=_HINT, interrupt=CancelTurn, end=Undecided)
         answer = read_answer(typed)
-        if answer.kind in ("approve", "remember") and (unseen := self._unseen(call)):
-            were = f"{count(unseen, 'row')} of this command {'was' if unseen == 1 else 'were'} not shown"
+        if answer.kind in ("approve", "remember") and self._unseen:
+            were = f"{count(self._unseen, 'row')} of this command were not shown"
             self.show([Line("  ! ", f"{were}; v shows all of it, then you can approve", "warning", "warning")])
             return None
         match answer.kind:
@@ -118,7 +119,7 @@ class TerminalFace:
                 return await self._remembered(call)
             case "view":
                 self._print([BLANK, *command_lines(call.display), *detail_lines(call)])
-                self._viewed.add(call.digest)
+                self._unseen = 0
             case "help":
                 self.show([Line("    ", f"{key:<8}{meaning}", "quiet") for key, meaning in HELP])
             case "unclear" if typed.strip():
@@ -183,12 +184,6 @@ class TerminalFace:
             return None
         self.show([Line("    ", "approved, and remembered for this session", "quiet")])
         return _decision(call, "approve", remember=chosen)
-
-    def _unseen(self, call: Call) -> int:
-        """Return how many rows of a command were left out when it was shown, and not seen since."""
-        if call.digest in self._viewed:
-            return 0
-        return _left_out(len(rows_of(command_lines(call.display), self._console.width, shorten=False)))
 
     def _print(self, lines: Sequence[Line]) -> None:
         for row in rows_of(lines, self._console.width, shorten=False):

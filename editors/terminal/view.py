@@ -93,7 +93,14 @@ def detail_lines(call: Call) -> list[Line]:
         lines.append(Line("    ", f"{judged(call.verdict)}: {inline(call.verdict.why)}", "quiet"))
     if call.long or call.line_count > 1:
         lines.append(Line("    ", size(call), "warning" if call.long else "quiet"))
+    if _is_comment(call.command):
+        lines.append(Line("  ! ", "only a comment: nothing would run", "warning", "warning"))
     return lines + [Line("  ! ", warning, "warning", "warning") for warning in _warnings(call)]
+
+
+def _is_comment(command: str) -> bool:
+    rows = [row.strip() for row in command.split("\n") if row.strip()]
+    return bool(rows) and all(row.startswith("#") for row in rows)
 
 
 def judged(verdict: Verdict) -> str:
@@ -196,7 +203,8 @@ def usage_text(snapshot: Snapshot) -> str:
     """Say what the session used: steps, tokens, cost."""
     usage = snapshot.usage
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    return f"{count(snapshot.steps, 'step')} · {tokens} · {money(usage.cost, known=usage.cost_known)}"
+    counted = usage.cost_known and bool(usage.cost or usage.input_tokens or usage.output_tokens)
+    return f"{count(snapshot.steps, 'step')} · {tokens} · {money(usage.cost, known=counted)}"
 
 
 def activity(snapshot: Snapshot) -> str:

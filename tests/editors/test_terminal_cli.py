@@ -189,6 +189,27 @@ def test_sessions_are_listed_with_what_they_wait_for(stub: Stub, capsys: pytest.
     assert stub.params("session/list")[1] == {"cwd": "file:///w"}
 
 
+def test_no_cost_is_listed_of_a_session_that_spent_nothing(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """R13: a list does not know whether a query succeeded."""
+    members = {"sessionId": "one", "cwd": "file:///w", "title": "x", "state": "idle", "steps": 1}
+    spent = {"cost": 0.0, "costKnown": True, "createdAtMs": 0, "updatedAtMs": 0}
+    stub.on("session/list", lambda params: {"sessions": [members | spent]})
+    cli.main(["sessions"])
+    assert capsys.readouterr().out.endswith("    idle · 1 step · /w\n")
+
+
+def test_the_demo_has_a_place_of_its_own_whatever_names_the_persons(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its sessions are not listed among the person's."""
+    from server import registry
+
+    for variable in (registry.STATE_VARIABLE, registry.CONFIG_VARIABLE, "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, "/home/me/handrail")
+    apart = commands._apart(tmp_path)
+    assert all("/home/me/handrail" not in value for value in apart.values())
+
+
 def test_an_audit_names_who_when_where_and_the_digest(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     edited = call(command="ls .", status="completed", edited_from="ls /", decision_reason="not there")
     pages = iter([[step(edited)], [step(call(2, status="rejected", count=2), index=2)]])

@@ -266,7 +266,15 @@ async def test_a_log_shows_that_work_goes_on(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     ("reason", "code"),
-    [("end_turn", 0), ("submitted", 0), ("model_error", 1), ("new_word", 1), ("max_steps", 4), ("cancelled", 130)],
+    [
+        ("end_turn", 0),
+        ("submitted", 0),
+        ("model_error", 1),
+        ("new_word", 1),
+        ("max_steps", 4),
+        ("interrupted", 5),
+        ("cancelled", 130),
+    ],
 )
 def test_every_stop_reason_has_an_exit_code(reason: str, code: int) -> None:
     assert exit_of(snapshot(1, "idle", stop_reason=reason)) == code

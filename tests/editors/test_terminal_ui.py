@@ -30,8 +30,8 @@ class Desk:
         self.keyboard = keyboard
         self.paper = io.StringIO()
         self.analyzed: list[str] = []
-        console = Console(file=self.paper, width=60, markup=False, highlight=False, emoji=False)
-        self.face = TerminalFace(console, Asker(keyboard, DummyOutput()))
+        self.console = Console(file=self.paper, width=60, markup=False, highlight=False, emoji=False)
+        self.face = TerminalFace(self.console, Asker(keyboard, DummyOutput()))
         self.face.analyze = self.analyze
 
     @property
@@ -237,6 +237,17 @@ async def test_a_command_that_was_not_on_the_screen_whole_is_not_approved_before
         decision = await asyncio.wait_for(task, 2)
     assert decision is not None
     assert decision.decision == "approve"
+
+
+async def test_a_terminal_made_wider_after_a_command_was_shown_does_not_make_it_seen(desk: Desk) -> None:
+    """AP-29: what counts is what was left out on the screen."""
+    async with desk.asking(call(command=PADDED)) as task:
+        desk.console.width = 4_000
+        await desk.type("y" + ENTER)
+        async with asyncio.timeout(5):
+            while "were not shown" not in desk.told:
+                assert not task.done()
+                await asyncio.sleep(0.01)
 
 
 async def test_a_long_command_can_be_rejected_and_stopped_unseen(desk: Desk) -> None:

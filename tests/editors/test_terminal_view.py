@@ -143,6 +143,25 @@ def test_the_end_says_why_and_what_it_used() -> None:
     assert "brand_new_reason" in shown(closing_lines(snapshot(9, "idle", stop_reason="brand_new_reason")))
 
 
+def test_no_cost_is_told_of_a_session_in_which_no_query_succeeded() -> None:
+    """R13: what nobody counted is not 0."""
+    usage = Usage(cost=0.0, cost_known=True)
+    failed = snapshot(9, "idle", step(), stop_reason="model_error", usage=usage)
+    assert shown(closing_lines(failed)).endswith("  1 step · 0 tokens in, 0 out · cost unknown")
+    free = snapshot(9, "idle", step(), stop_reason="end_turn", usage=Usage(input_tokens=3, cost=0.0, cost_known=True))
+    assert shown(closing_lines(free)).endswith("cost $0.0000")
+
+
+@pytest.mark.parametrize("command", ["# rm -rf src", "# one\n\n   # two\n"])
+def test_of_a_command_without_a_command_it_is_said_that_only_a_comment_is_left(command: str) -> None:
+    assert "! only a comment: nothing would run" in shown(detail_lines(call(command=command)))
+
+
+@pytest.mark.parametrize("command", ["ls # all", "echo \\\n# x", "", "cat <<E\n# x\nE"])
+def test_other_commands_are_no_comments(command: str) -> None:
+    assert "only a comment" not in shown(detail_lines(call(command=command)))
+
+
 def test_mode_trusted_is_shown_as_a_warning() -> None:
     assert "commands run without being asked" in shown(header_lines(snapshot(1, "idle", mode="trusted")))
     assert len(header_lines(snapshot(1, "idle"))) == 1
