@@ -25,8 +25,8 @@ from editors.terminal.headless import OnAsk
 from editors.terminal.problems import Problem
 from editors.terminal.running import Task, has_terminal, run, server
 from editors.terminal.text import count, escape, folder, inline, money
-from editors.terminal.view import command_lines
-from server.protocol import Call, ExportParams, SessionInfo, Settings
+from editors.terminal.view import command_lines, meaning
+from server.protocol import Call, ExportParams, Reason, SessionInfo, Settings
 
 DEMO_SETTINGS = Settings(model="recorded-demo", dialect="chat", replay=str(TAPE), mode="ask")
 _PAGE = 200
@@ -103,19 +103,27 @@ async def audit(session_id: str) -> Exit:
 
 
 def _audit_entry(step: int, call: Call) -> str:
-    started = _time(call.started_at_ms) if call.started_at_ms is not None else "not run"
     rule = f" · rule {inline(call.verdict.rule)}: {inline(call.verdict.why)}" if call.verdict else ""
     decided = f" at {_time(call.decided_at_ms)}" if call.decided_at_ms is not None else ""
     lines = [
-        f"step {step}, call {call.position} of {call.count} · {inline(call.status)} · {started}",
+        f"step {step}, call {call.position} of {call.count} · {inline(call.status)} · {_started(call)}",
         f"  decided by {inline(call.decided_by or 'nobody')}{decided}{rule}",
         f"  in {folder(call.cwd)} · sha256 {call.digest}",
     ]
+    if call.reason:
+        effects = "; it may have had effects, and was not run again" if call.status == "interrupted" else ""
+        lines.append(f"  {meaning(Reason, call.reason)}{effects}")
     if call.decision_reason:
         lines.append(f"  reason: {inline(call.decision_reason)}")
     if call.edited_from is not None:
         lines += [f"  the model's text: {escape(row)}" for row in call.edited_from.split("\n")]
     return "\n".join([*lines, *(line.gutter + line.text for line in command_lines(call.display)), ""])
+
+
+def _started(call: Call) -> str:
+    if call.started_at_ms is not None:
+        return _time(call.started_at_ms)
+    return "it had started" if call.status == "interrupted" else "not run"
 
 
 def _time(at_ms: int) -> str:

@@ -21,7 +21,7 @@ from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
 from editors.terminal.text import count, inline
 from editors.terminal.turn import Analyze, CancelTurn, Undecided
-from editors.terminal.view import BLANK, OTHERS_GUTTER, Line, Style, command_lines, detail_lines, judged
+from editors.terminal.view import BLANK, OTHERS_GUTTER, Line, Style, command_lines, detail_lines, judged, warning_lines
 from server.protocol import Call, Decision
 
 STYLES: dict[Style, str] = {
@@ -56,7 +56,7 @@ class TerminalFace:
         self._echo = Echo()
         self._now = _Now()
         self._live: Live | None = None
-        self._unseen = 0  # rows of the command that is asked about, left out when it was shown and not seen since
+        self._unseen: dict[tuple[str, str], int] = {}  # rows left out when a call was shown, and not seen since
 
     def show(self, lines: Sequence[Line]) -> None:
         """Append lines, a very long command shortened in its middle."""
@@ -86,7 +86,8 @@ class TerminalFace:
     async def ask(self, call: Call) -> Decision | None:
         """Ask until there is a decision; None if the person leaves."""
         self.rest()
-        self._unseen = _left_out(len(rows_of(command_lines(call.display), self._console.width, shorten=False)))
+        rows = rows_of(command_lines(call.display), self._console.width, shorten=False)
+        self._unseen.setdefault((call.call_id, call.digest), _left_out(len(rows)))
         while True:
             try:
                 decision = await self._ask_once(call)
@@ -100,8 +101,9 @@ class TerminalFace:
     async def _ask_once(self, call: Call) -> Decision | None:
         typed = await self._asker.line("  Run it?  ", hint=_HINT, interrupt=CancelTurn, end=Undecided)
         answer = read_answer(typed)
-        if answer.kind in ("approve", "remember") and self._unseen:
-            were = f"{count(self._unseen, 'row')} of this command were not shown"
+        unseen = self._unseen[call.call_id, call.digest]
+        if unseen and answer.kind in ("approve", "remember"):
+            were = f"{count(unseen, 'row')} of this command were not shown"
             self.show([Line("  ! ", f"{were}; v shows all of it, then you can approve", "warning", "warning")])
             return None
         match answer.kind:
@@ -119,7 +121,7 @@ class TerminalFace:
                 return await self._remembered(call)
             case "view":
                 self._print([BLANK, *command_lines(call.display), *detail_lines(call)])
-                self._unseen = 0
+                self._unseen[call.call_id, call.digest] = 0
             case "help":
                 self.show([Line("    ", f"{key:<8}{meaning}", "quiet") for key, meaning in HELP])
             case "unclear" if typed.strip():
@@ -164,7 +166,7 @@ class TerminalFace:
                 Line("    ", "edited by you:", "quiet"),
                 *command_lines(analysis.display),
                 Line("    ", f"{judged(verdict)}: {inline(verdict.why)}", "quiet"),
-                *(Line("  ! ", inline(warning), "warning", "warning") for warning in analysis.warnings),
+                *warning_lines(text, analysis.warnings),
             ]
         )
 

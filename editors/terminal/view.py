@@ -6,6 +6,7 @@ it is and never looks like an approval; the same snapshot gives the same lines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from editors.terminal.text import count, escape, folder, inline, money, path_of, seconds
@@ -93,14 +94,15 @@ def detail_lines(call: Call) -> list[Line]:
         lines.append(Line("    ", f"{judged(call.verdict)}: {inline(call.verdict.why)}", "quiet"))
     if call.long or call.line_count > 1:
         lines.append(Line("    ", size(call), "warning" if call.long else "quiet"))
-    if _is_comment(call.command):
-        lines.append(Line("  ! ", "only a comment: nothing would run", "warning", "warning"))
-    return lines + [Line("  ! ", warning, "warning", "warning") for warning in _warnings(call)]
+    return [*lines, *warning_lines(call.command, _warnings(call))]
 
 
-def _is_comment(command: str) -> bool:
+def warning_lines(command: str, warnings: Sequence[str]) -> list[Line]:
+    """Show what a person should be warned of before `command` runs."""
     rows = [row.strip() for row in command.split("\n") if row.strip()]
-    return bool(rows) and all(row.startswith("#") for row in rows)
+    if rows and all(row.startswith("#") for row in rows):
+        warnings = ["only a comment is left: nothing would run", *warnings]
+    return [Line("  ! ", inline(warning), "warning", "warning") for warning in warnings]
 
 
 def judged(verdict: Verdict) -> str:
@@ -109,10 +111,8 @@ def judged(verdict: Verdict) -> str:
 
 
 def _warnings(call: Call) -> list[str]:
-    warnings = [inline(warning) for warning in call.warnings]
-    if call.unsaved_files:
-        warnings.append("unsaved in an editor: " + inline(", ".join(call.unsaved_files)))
-    return warnings
+    unsaved = ["unsaved in an editor: " + ", ".join(call.unsaved_files)] if call.unsaved_files else []
+    return [*call.warnings, *unsaved]
 
 
 def permitted_line(call: Call) -> Line | None:

@@ -230,6 +230,24 @@ def test_an_audit_names_who_when_where_and_the_digest(stub: Stub, capsys: pytest
         assert part in out
 
 
+def test_an_audit_tells_what_had_started_from_what_never_did(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """SS-01: an interrupted command had started, whether or not its time is known."""
+    calls = [
+        call(1, status="interrupted", reason="interrupted", started_at_ms=1, count=3),
+        call(2, status="interrupted", reason="interrupted", count=3),
+        call(3, status="cancelled", reason="not_started", count=3),
+    ]
+    stub.on("session/load", snapshot(1, "idle"))
+    stub.on("session/transcript", lambda params: Transcript(steps=[step(*calls)], total=1).to_wire())
+    cli.main(["sessions", "--audit", "one"])
+    out = capsys.readouterr().out
+    assert "call 1 of 3 · interrupted · 1970-01-0" in out
+    assert "call 2 of 3 · interrupted · it had started" in out
+    assert "call 3 of 3 · cancelled · not run" in out
+    assert out.count("  a crash or shutdown came in between; it may have had effects, and was not run again\n") == 2
+    assert "  an earlier call of the batch was cancelled or interrupted\n" in out
+
+
 def test_export_writes_text_or_a_file(stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stub.on("session/load", snapshot(1, "idle"))
     stub.on("session/export", lambda params: Export(text='{"a": 1}').to_wire())

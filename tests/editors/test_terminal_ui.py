@@ -250,6 +250,32 @@ async def test_a_terminal_made_wider_after_a_command_was_shown_does_not_make_it_
                 await asyncio.sleep(0.01)
 
 
+async def test_a_command_that_is_asked_about_again_stays_seen_or_unseen(desk: Desk) -> None:
+    """AP-29: it is not drawn again, for instance after a decision that was refused."""
+    asked = call(command=PADDED)
+    async with desk.asking(asked):
+        await desk.type(ENTER)
+    desk.console.width = 4_000
+    async with desk.asking(asked) as task:
+        await desk.type("y" + ENTER)
+        assert not task.done()
+        assert "were not shown" in desk.told
+        await desk.type("v" + ENTER, "y" + ENTER)
+        assert await asyncio.wait_for(task, 2) is not None
+    desk.console.width = 60
+    assert await desk.answered(asked, "y" + ENTER) is not None
+    async with desk.asking(call(2, PADDED)) as task:
+        await desk.type("y" + ENTER)
+        assert not task.done()
+
+
+async def test_an_edit_that_leaves_only_a_comment_is_told(desk: Desk) -> None:
+    async with desk.asking(call(command="s")):
+        await desk.type("e" + ENTER, "\x01# " + ENTER)
+        assert "edited by you: $ # s " in desk.told
+        assert "! only a comment is left: nothing would run" in desk.told
+
+
 async def test_a_long_command_can_be_rejected_and_stopped_unseen(desk: Desk) -> None:
     decision = await desk.answered(call(command=LONG), "n no" + ENTER)
     assert decision is not None

@@ -153,8 +153,8 @@ def test_no_cost_is_told_of_a_session_in_which_no_query_succeeded() -> None:
 
 
 @pytest.mark.parametrize("command", ["# rm -rf src", "# one\n\n   # two\n"])
-def test_of_a_command_without_a_command_it_is_said_that_only_a_comment_is_left(command: str) -> None:
-    assert "! only a comment: nothing would run" in shown(detail_lines(call(command=command)))
+def test_of_a_comment_it_is_said_that_nothing_would_run(command: str) -> None:
+    assert "! only a comment is left: nothing would run" in shown(detail_lines(call(command=command)))
 
 
 @pytest.mark.parametrize("command", ["ls # all", "echo \\\n# x", "", "cat <<E\n# x\nE"])
