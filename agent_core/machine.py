@@ -152,6 +152,15 @@ def _index() -> dict[tuple[State, type[Any]], list[Transition]]:
 
 _ROWS = _index()
 
+_ASKED: dict[type[Any], str] = {
+    ev.StepRequested: "A step",
+    ev.PersonRan: "Running a command of one's own",
+    ev.Decided: "A decision",
+    ev.CancelRequested: "Cancelling",
+    ev.Queued: "Queueing a prompt",
+}
+"""What a person asked for, in words."""
+
 
 @dataclass(slots=True)
 class StepMachine:
@@ -167,7 +176,9 @@ class StepMachine:
         """
         rows = _ROWS.get((self.state, type(event)))
         if rows is None:
-            raise IllegalEvent(f"{type(event).__name__} is not possible while the session is {self.state.value}.")
+            asked = _ASKED.get(type(event), type(event).__name__)
+            way_out = "wait until it rests, or cancel" if not self.state.resting else "look at its newest snapshot"
+            raise IllegalEvent(f"{asked} is not possible while the session is {self.state.value}: {way_out}.")
         check(self.record, event)
         if not self.state.resting:
             self.record.turn.seconds += max(0.0, event.at - self.record.last_at)

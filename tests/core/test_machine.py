@@ -558,3 +558,11 @@ RandomSession.TestCase.settings = settings(
     max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestRandomSession = RandomSession.TestCase
+
+
+def test_what_is_not_possible_now_is_named_in_words_for_people_with_the_way_out() -> None:
+    machine = machine_in(State.QUERYING)
+    with pytest.raises(
+        IllegalEvent, match=r"^A step is not possible while the session is querying: wait until it rests"
+    ):
+        machine.feed(requested())
