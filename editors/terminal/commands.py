@@ -150,7 +150,8 @@ async def export(session_id: str, shape: str, output: Path | None) -> Exit:
         try:
             await asyncio.to_thread(output.write_text, text, encoding="utf-8")
         except OSError as fault:
-            told = f"The export cannot be written to {output}: {fault.strerror}. Name another file by --output."
+            why = fault.strerror if output.parent.exists() else f"the folder {output.parent} does not exist"
+            told = f"The export cannot be written to {output}: {why}. Name another file by --output."
             raise Problem(escape(told), Exit.USAGE) from fault
         print(f"Written to {output}.")
     return Exit.DONE

@@ -27,12 +27,13 @@ _USERS_FAULTS = frozenset(
 
 
 def problem_of(fault: RequestFailed | ServerGone | ConnectionLost | OSError) -> Problem:
-    """Return what to tell about a fault of the conversation with the server."""
+    """Return what to tell about a fault of the conversation with the server, or of a file."""
     if isinstance(fault, RequestFailed):
         code = Exit.USAGE if fault.code in _USERS_FAULTS else Exit.SERVER
         return Problem("\n".join([escape(fault.message), *_details(fault)]), code)
     if isinstance(fault, OSError):
-        return Problem(f"The server could not be started: {fault}. Install Handrail again.", Exit.SERVER)
+        told = f"{fault.filename} cannot be used: {fault.strerror}." if fault.filename else str(fault)
+        return Problem(escape(told), Exit.USAGE)
     return Problem(escape(str(fault)) + "\n  `handrail doctor` checks what it needs.", Exit.SERVER)
 
 

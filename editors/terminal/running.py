@@ -57,7 +57,10 @@ async def server(
     *, environment: Mapping[str, str] | None = None, settings: Settings | None = None, show_log: bool = False
 ) -> AsyncIterator[Client]:
     """Give a client of a fresh server, and end the server in order, or at once if the person left."""
-    client = await Client.start(environment=environment)
+    try:
+        client = await Client.start(environment=environment)
+    except OSError as fault:
+        raise Problem(f"The server could not be started: {fault}. Install Handrail again.", Exit.SERVER) from fault
     if show_log and client.process is not None:
         client.process.on_log = _print_log
     try:

@@ -258,6 +258,36 @@ def test_export_writes_text_or_a_file(stub: Stub, tmp_path: Path, capsys: pytest
     assert stub.params("session/export")[1]["format"] == "mini-swe-agent-1.1"
 
 
+def test_an_export_that_cannot_be_written_says_why(
+    stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.on("session/load", snapshot(1, "idle"))
+    stub.on("session/export", lambda params: Export(text="{}").to_wire())
+    for output, why in (
+        (tmp_path / "nope/x", f"the folder {tmp_path / 'nope'} does not exist"),
+        (tmp_path, "Is a dir"),
+    ):
+        assert cli.main(["export", "one", "--output", str(output)]) == Exit.USAGE
+        assert f"The export cannot be written to {output}: {why}" in capsys.readouterr().err
+
+
+def test_a_fault_of_a_file_is_not_one_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert cli.main(["demo", "--prepare", str(tmp_path / "file")]) == Exit.USAGE
+    assert capsys.readouterr().err == f"handrail: {tmp_path / 'file'} cannot be used: File exists.\n"
+
+
+def test_a_server_that_cannot_be_started_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(**given: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/nowhere/python")
+
+    monkeypatch.setattr(Client, "start", missing)
+    assert cli.main(["sessions"]) == Exit.SERVER
+    assert "The server could not be started: [Errno 2]" in capsys.readouterr().err
+
+
 def test_doctor_says_what_to_do_and_fails_if_something_is_missing(
     stub: Stub, capsys: pytest.CaptureFixture[str]
 ) -> None:
