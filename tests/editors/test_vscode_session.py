@@ -206,14 +206,14 @@ def test_ux01_nothing_approves_by_the_way(window: Workbench) -> None:
 
 def test_a_notice_says_that_a_command_waits_and_shows_none(window: Workbench) -> None:
     window.tapes.record(
-        chat_body("", [bash("c", "sleep 1.5")]), chat_body("", [bash("c", "touch noticed")]), chat_body("")
+        chat_body("", [bash("c", "sleep 4")]), chat_body("", [bash("c", "touch noticed")]), chat_body("")
     )
     window.new_session()
     window.prompt("Go.")
     expect(window.approval).to_be_visible(timeout=PATIENCE)
     window.approve()
     window.view.locator("#prompt").fill("a draft")
-    window.page.wait_for_timeout(500)  # nobody leaves within the moment in which the page hands the draft over
+    window.page.wait_for_timeout(2_000)  # nobody leaves within the moment in which the page hands the draft over
     window.page.keyboard.press("Control+Shift+KeyE")
     toast = window.page.locator(".notification-toast", has_text="waits for your approval")
     expect(toast).to_be_visible(timeout=PATIENCE)
