@@ -19,8 +19,17 @@ from editors.terminal.exits import Exit
 from editors.terminal.headless import HeadlessFace, OnAsk
 from editors.terminal.problems import Problem
 from editors.terminal.text import inline
-from editors.terminal.turn import Analyze, Face, Left, Turn, Undecided, read_only
-from editors.terminal.view import BLANK, DONE_WELL, UNFINISHED, Line, closing_lines, header_lines, interrupted_lines
+from editors.terminal.turn import Analyze, Face, Left, Turn, Undecided
+from editors.terminal.view import (
+    BLANK,
+    DONE_WELL,
+    UNFINISHED,
+    Line,
+    closing_lines,
+    header_lines,
+    interrupted_lines,
+    read_only,
+)
 from server.protocol import PROTOCOL_VERSION, AnalyzeParams, Call, CommandAnalysis, Settings, Snapshot
 
 _BY_STOP_REASON = {

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from editors.terminal.client import Client, RequestFailed
 from editors.terminal.scroll import Scroll
 from editors.terminal.text import inline
-from editors.terminal.view import Line, activity
+from editors.terminal.view import Line, activity, read_only
 from server.protocol import Call, CommandAnalysis, Decision, ErrorCode, Snapshot, StreamParams
 
 _TRANSCRIPT_PAGE = 50
@@ -213,11 +213,6 @@ class Turn:
         if piece.session_id == self.session_id and self._catching_up is None:
             self._face.show(self._scroll.stream(piece))
             self._face.doing(activity(self.latest), self._scroll.tail)
-
-
-def read_only(snapshot: Snapshot) -> bool:
-    """Whether nothing more can come of the session here; its error says why."""
-    return snapshot.error is not None and snapshot.error.kind == "read_only"
 
 
 def pending_call(snapshot: Snapshot) -> Call | None:

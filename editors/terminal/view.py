@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from editors.terminal.text import count, escape, folder, inline, money, path_of, seconds
-from server.protocol import Call, Reason, Said, Snapshot, StopReason, Verdict
+from server.protocol import Call, CallStatus, Reason, Said, Snapshot, StopReason, Verdict
 
 Style = Literal["plain", "title", "quiet", "said", "model", "command", "output", "good", "bad", "warning"]
 
@@ -22,6 +22,7 @@ UNFINISHED = frozenset(
 )
 _SAID_LINES = 12
 _NAME_CHARACTERS = 60
+_PERHAPS_DONE = "it may have had effects, and was not run again"
 
 
 class Line(NamedTuple):
@@ -141,7 +142,9 @@ def _ending(call: Call) -> Line:
         why += f": {inline(call.decision_reason)}"
     elif call.reason == "denied_by_rule" and call.verdict is not None:
         why += f": {inline(call.verdict.why)}"
-    if call.started_at_ms is None and (call.result is None or call.result.exit_code is None):
+    if call.status == "interrupted":
+        why = meaning(CallStatus, call.status)
+    elif call.started_at_ms is None and (call.result is None or call.result.exit_code is None):
         if call.result and call.result.error and call.reason in (None, "unusable"):
             why = inline(call.result.error)
         return Line("  ✗ ", f"not run: {why or inline(call.status)}", "warning", "warning")
@@ -155,7 +158,7 @@ def _ran(call: Call, why: str) -> Line:
     if call.status != "completed":
         facts.insert(0, inline(call.status).replace("_", " "))
         facts.append("" if call.reason == "cancelled" else why)
-    if call.result:
+    if call.result and call.status != "interrupted":  # nobody knows for how long that one ran
         facts.append(seconds(call.result.duration_ms / 1000))
     if call.result and call.result.changed_files:
         here = path_of(call.cwd).rstrip("/") + "/"
@@ -173,13 +176,13 @@ def interrupted_lines(snapshot: Snapshot) -> list[Line]:
     for call in calls:
         name = _short(call.display)
         if call.status == "interrupted":
-            told = f"`{name}` was running when the server ended; it may have had effects, and was not run again"
-            lines.append(Line("! ", told, "warning", "warning"))
-        elif call.reason == "not_started":
-            lines.append(Line("! ", f"`{name}` was not started", "warning", "warning"))
+            lines.append(f"`{name}` was running when the server ended; {_PERHAPS_DONE}")
+        elif call.status == "cancelled":
+            ran = call.started_at_ms is not None
+            lines.append(f"`{name}` " + (f"was cancelled while it ran; {_PERHAPS_DONE}" if ran else "was not started"))
     if snapshot.stop_reason == "interrupted" and not lines:
-        lines.append(Line("! ", "the last turn was interrupted; no command was running", "warning", "warning"))
-    return lines
+        lines.append("the last turn was interrupted; no command was running")
+    return [Line("! ", line, "warning", "warning") for line in lines]
 
 
 def _short(display: str) -> str:
@@ -187,11 +190,18 @@ def _short(display: str) -> str:
     return line[:_NAME_CHARACTERS] + (" …" if more or len(line) > _NAME_CHARACTERS else "")
 
 
+def read_only(snapshot: Snapshot) -> bool:
+    """Whether nothing more can come of the session here; its error says why."""
+    return snapshot.error is not None and snapshot.error.kind == "read_only"
+
+
 def closing_lines(snapshot: Snapshot) -> list[Line]:
     """Say why the turn came to rest and what it used."""
     reason = snapshot.stop_reason
-    well = reason in DONE_WELL
+    well = reason in DONE_WELL and not read_only(snapshot)
     why = meaning(StopReason, reason).partition(";")[0] if reason else f"the session is {inline(snapshot.state)}"
+    if read_only(snapshot):
+        why = "the session cannot be written down, so it rests"
     lines = [BLANK, Line("✓ " if well else "■ ", why, "plain", "good" if well else "warning")]
     if snapshot.error is not None:
         rows = escape(snapshot.error.message).split("\n")

@@ -292,6 +292,7 @@ async def test_a_session_that_can_only_be_read_is_not_waited_for_and_asks_nothin
     )
     assert (stub.methods(), exit_of(final)) == ([], Exit.SERVER)
     assert any("disk is full" in line.text for line in closing_lines(final))
+    assert closing_lines(final)[1].text == "the session cannot be written down, so it rests"
 
 
 async def test_a_decision_that_could_not_be_written_ends_the_turn_with_the_reason() -> None:
@@ -311,11 +312,13 @@ def test_a_session_that_is_taken_up_again_tells_what_was_cut_off() -> None:
     calls = [
         call(1, "make install", "interrupted", reason="interrupted", started_at_ms=1),
         call(2, "rm -rf build\necho", "cancelled", reason="not_started"),
+        call(3, "make test", "cancelled", reason="cancelled", started_at_ms=1),
     ]
     told = [line.text for line in interrupted_lines(snapshot(3, "idle", step(*calls), stop_reason="interrupted"))]
     assert told == [
         "`make install` was running when the server ended; it may have had effects, and was not run again",
         "`rm -rf build …` was not started",
+        "`make test` was cancelled while it ran; it may have had effects, and was not run again",
     ]
     (asked,) = interrupted_lines(snapshot(3, "idle", step(), stop_reason="interrupted"))
     assert "no command was running" in asked.text

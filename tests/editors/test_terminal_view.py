@@ -117,6 +117,12 @@ def test_a_person_sees_all_that_matters_before_deciding() -> None:
         ("failed", {"reason": "unusable", "result": CommandResult(error="the folder /w is gone")}, "/w is gone"),
         ("cancelled", {"reason": "not_started"}, "✗ not run: an earlier call of the batch"),
         ("interrupted", {"reason": "interrupted", "started_at_ms": 1}, "✗ interrupted · a crash or shutdown"),
+        (
+            "interrupted",
+            {"reason": "interrupted", "started_at_ms": 1, "result": CommandResult(output_tail="begun")},
+            "✗ interrupted · a crash or shutdown came in between; whether it had an effect is not known",
+        ),
+        ("interrupted", {"reason": "interrupted"}, "✗ interrupted · a crash or shutdown came in between"),
     ],
 )
 def test_every_way_a_call_ends_is_one_line_with_the_reason(status: str, more: dict[str, Any], expected: str) -> None:
@@ -124,6 +130,7 @@ def test_every_way_a_call_ends_is_one_line_with_the_reason(status: str, more: di
     lines = result_lines(call(status=status, **more))
     assert len(lines) == 1
     assert expected in shown(lines)
+    assert "· 0 ms" not in shown(lines)
 
 
 def test_leftovers_are_told() -> None:
