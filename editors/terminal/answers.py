@@ -36,7 +36,7 @@ HELP = (
     ("n", "do not run it; `n use make test` tells the model why"),
     ("a", "run it, and from now on in this session: exactly this one, or a rule that you choose"),
     ("s", "do not run it and stop here"),
-    ("v", "show all of it"),
+    ("v", "show all of it; a long command can be approved only after that"),
     ("Ctrl-C", "cancel the turn"),
     ("Ctrl-D", "leave; the command keeps waiting in the session"),
 )

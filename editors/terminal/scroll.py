@@ -23,6 +23,7 @@ from editors.terminal.view import (
     position,
     result_lines,
     said_lines,
+    short,
 )
 from server.protocol import Call, Snapshot, Step, StreamParams
 
@@ -247,8 +248,7 @@ class Scroll:
 
 
 def _name(call: Call) -> str:
-    first, more, _ = call.display.partition("\n")
-    return f"{escape(first)}{' …' if more else ''}  ({position(call)})"
+    return f"{short(call.display)}  ({position(call)})"
 
 
 def _held_lines(drawn: _DrawnCall) -> list[Line]:

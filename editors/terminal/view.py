@@ -174,7 +174,7 @@ def interrupted_lines(snapshot: Snapshot) -> list[Line]:
     calls = snapshot.step.calls if snapshot.step else []
     lines = []
     for call in calls:
-        name = _short(call.display)
+        name = short(call.display)
         if call.status == "interrupted":
             lines.append(f"`{name}` was running when the server ended; {_PERHAPS_DONE}")
         elif call.status == "cancelled":
@@ -185,7 +185,8 @@ def interrupted_lines(snapshot: Snapshot) -> list[Line]:
     return [Line("! ", line, "warning", "warning") for line in lines]
 
 
-def _short(display: str) -> str:
+def short(display: str) -> str:
+    """Name a command in part of a row, by how it begins."""
     line, more, _ = escape(display).strip().partition("\n")
     return line[:_NAME_CHARACTERS] + (" …" if more or len(line) > _NAME_CHARACTERS else "")
 

@@ -275,6 +275,20 @@ def test_of_a_batch_each_call_is_shown_when_its_turn_comes_and_named_again_at_it
     )
 
 
+def test_a_long_command_of_a_batch_is_named_again_in_one_row() -> None:
+    """UX-04: nothing that `v` would show is promised when nobody is asked."""
+    scroll = Scroll()
+    long = "echo a" + " " * 3_000 + "; touch b"
+    scroll.take(snapshot(1, "awaiting_approval", step(call(1, long, count=2), call(2, "pwd", count=2))))
+    waiting = call(2, "pwd", count=2)
+    scroll.take(snapshot(2, "awaiting_approval", step(call(1, long, "approved", count=2), waiting)))
+    ended = [call(1, long, "completed", count=2), call(2, "pwd", "completed", count=2)]
+    lines = scroll.take(snapshot(3, "idle", step(*ended)))
+    assert lines[1].text.startswith("echo a")
+    assert lines[1].text.endswith(" …  (1 of 2)")
+    assert len(lines[1].text) < 80
+
+
 def test_a_resumed_session_shows_what_was_approved_before() -> None:
     scroll = Scroll()
     approved = [call(1, status="approved", count=2), call(2, "pwd", count=2)]
