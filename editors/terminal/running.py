@@ -105,6 +105,8 @@ async def _opened(client: Client, task: Task) -> Snapshot:
     if task.resume is None:
         return await client.new(task.cwd.as_uri(), task.settings if changes else None)
     snapshot = await client.load(task.resume)
+    if read_only(snapshot):
+        return snapshot
     if changes:
         snapshot = await client.configure(task.resume, task.settings)
     waits = bool(snapshot.pending)
@@ -153,43 +155,47 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
     if task.resume is not None:
         face.show(interrupted_lines(snapshot))
     try:
-        final = await (turn.follow() if snapshot.pending else turn.step(task.prompt))
+        final = await (turn.follow() if snapshot.pending or read_only(snapshot) else turn.step(task.prompt))
         for prompt in task.then:
-            if final.stop_reason in DONE_WELL:
+            if exit_of(final) is Exit.DONE:
                 final = await turn.step(prompt)
     except Undecided:
-        _show_way_back(face, snapshot, "left; the command keeps waiting")
+        _show_way_back(face, task, snapshot, "left; the command keeps waiting")
         return Exit.UNDECIDED
     except (ServerGone, ConnectionLost):
         face.rest()
-        _show_way_back(face, snapshot, "the server ended")
+        _show_way_back(face, task, snapshot, "the server ended")
         raise
     except Left:
         face.rest()
-        _show_way_back(face, snapshot, "left at once")
+        _show_way_back(face, task, snapshot, "left at once")
         raise
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
     face.rest()
     face.show(closing_lines(final))
-    if final.stop_reason in UNFINISHED or read_only(final):
-        face.show([Line("  ", f"go on: handrail run --resume {final.session_id}", "quiet")])
+    if final.stop_reason in UNFINISHED or exit_of(final) is Exit.SERVER:
+        face.show([_way_back(task, final)])
     return exit_of(final)
 
 
 def exit_of(snapshot: Snapshot) -> Exit:
     """Return the exit code for a session at rest."""
-    if read_only(snapshot):
+    if read_only(snapshot) or snapshot.state == "closed":
         return Exit.SERVER
     if snapshot.pending:
         return Exit.UNDECIDED
     return _BY_STOP_REASON.get(snapshot.stop_reason or "", Exit.FAILED)
 
 
-def _show_way_back(face: Face, snapshot: Snapshot, what: str) -> None:
-    way_back = f"go on: handrail run --resume {snapshot.session_id}"
-    face.show([BLANK, Line("■ ", what, "plain", "warning"), Line("  ", way_back, "quiet")])
+def _show_way_back(face: Face, task: Task, snapshot: Snapshot, what: str) -> None:
+    face.show([BLANK, Line("■ ", what, "plain", "warning"), _way_back(task, snapshot)])
+
+
+def _way_back(task: Task, snapshot: Snapshot) -> Line:
+    on_ask = f" --on-ask {task.on_ask}" if task.on_ask is not None else ""
+    return Line("  ", f"go on: handrail run --resume {snapshot.session_id}{on_ask}", "quiet")
 
 
 def _check_version(answer: Mapping[str, object]) -> None:

@@ -222,7 +222,7 @@ def pending_call(snapshot: Snapshot) -> Call | None:
 
 
 def _still_waits(asked: Call, snapshot: Snapshot) -> bool:
-    if snapshot.state != "awaiting_approval" or asked.call_id not in snapshot.pending:
+    if snapshot.state != "awaiting_approval" or asked.call_id not in snapshot.pending or read_only(snapshot):
         return False
     calls = snapshot.step.calls if snapshot.step else []
     return any(call.call_id == asked.call_id and call.digest == asked.digest for call in calls)

@@ -38,6 +38,7 @@ STYLES: dict[Style, str] = {
 }
 _FIRST_ROWS = 14
 _LAST_ROWS = 8
+_ROWS_OF_QUESTION = 2  # left free below a screenful
 _HINT = "yes · edit · no [reason] · always · stop · ?"
 _EDITED_HINT = "yes · edit · anything else goes back"
 
@@ -120,7 +121,7 @@ class TerminalFace:
             case "remember":
                 return await self._remembered(call)
             case "view":
-                self._print([BLANK, *command_lines(call.display), *detail_lines(call)])
+                await self._whole([BLANK, *command_lines(call.display), *detail_lines(call)])
                 self._unseen[call.call_id, call.digest] = 0
             case "help":
                 self.show([Line("    ", f"{key:<8}{meaning}", "quiet") for key, meaning in HELP])
@@ -153,15 +154,15 @@ class TerminalFace:
 
     async def _show_edited(self, call: Call, text: str) -> None:
         if self.analyze is None:
-            self._print(command_lines(text))
+            await self._whole(command_lines(text))
             return
         try:
             analysis = await self.analyze(call, text)
         except RequestFailed as refusal:
-            self._print([*command_lines(text), Line("  ! ", inline(refusal.message), "warning", "warning")])
+            await self._whole([*command_lines(text), Line("  ! ", inline(refusal.message), "warning", "warning")])
             return
         verdict = analysis.verdict
-        self._print(
+        await self._whole(
             [
                 Line("    ", "edited by you:", "quiet"),
                 *command_lines(analysis.display),
@@ -187,9 +188,21 @@ class TerminalFace:
         self.show([Line("    ", "approved, and remembered for this session", "quiet")])
         return _decision(call, "approve", remember=chosen)
 
-    def _print(self, lines: Sequence[Line]) -> None:
-        for row in rows_of(lines, self._console.width, shorten=False):
-            self._console.print(row, soft_wrap=True)
+    async def _whole(self, lines: Sequence[Line]) -> None:
+        """Show all of a command, stopping at each screenful; go back if the person leaves before the end."""
+        rows = rows_of(lines, self._console.width, shorten=False)
+        screenful = max(_ROWS_OF_QUESTION, self._console.height - _ROWS_OF_QUESTION)
+        for start in range(0, len(rows), screenful):
+            if start:
+                await self._further(len(rows) - start)
+            for row in rows[start : start + screenful]:
+                self._console.print(row, soft_wrap=True)
+
+    async def _further(self, left: int) -> None:
+        question = f"  {count(left, 'more row')}  "
+        if await self._asker.line(question, hint="Enter shows them; q goes back", interrupt=_GoBack, end=_GoBack):
+            self.show([Line("    ", "the rest was not shown", "quiet")])
+            raise _GoBack
 
 
 def _decision(call: Call, decision: str, **more: str) -> Decision:

@@ -14,9 +14,9 @@ import pytest
 from pydantic.alias_generators import to_camel
 
 from editors.terminal import cli, commands, dispatch, running
-from editors.terminal.client import Client
+from editors.terminal.client import Client, ServerGone
 from editors.terminal.exits import Exit
-from server.protocol import Check, Export, Fact, Health, SessionInfo, SessionList, Settings, Transcript
+from server.protocol import Check, Export, Fact, Health, SessionError, SessionInfo, SessionList, Settings, Transcript
 from tests.editors.terminal_stub import Refusal, Stub, call, snapshot, step
 
 
@@ -246,6 +246,34 @@ def test_an_audit_tells_what_had_started_from_what_never_did(stub: Stub, capsys:
     assert "call 3 of 3 · cancelled · not run" in out
     assert out.count("  a crash or shutdown came in between; it may have had effects, and was not run again\n") == 2
     assert "  an earlier call of the batch was cancelled or interrupted\n" in out
+
+
+@pytest.mark.parametrize("line", [["run", "--resume", "one"], ["run", "more", "--resume", "one", "--model", "m"]])
+def test_a_session_that_can_only_be_read_is_not_taken_up(
+    stub: Stub, capsys: pytest.CaptureFixture[str], line: list[str]
+) -> None:
+    full = SessionError(kind="read_only", message="The journal cannot be used: disk is full.")
+    stub.on("session/load", snapshot(1, "idle", stop_reason="end_turn", error=full))
+    assert cli.main([*line, "--on-ask", "approve"]) == Exit.SERVER
+    assert stub.methods() == ["load"]
+    out = capsys.readouterr().out
+    assert "disk is full" in out
+    assert out.endswith("go on: handrail run --resume one --on-ask approve\n")
+
+
+def test_a_lost_server_is_told_with_the_whole_line_that_goes_on(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """LS-10."""
+
+    def lose(params: dict[str, Any]) -> Any:
+        stub.client.connection.lose(ServerGone(-9, []))
+        return None
+
+    stub.on("session/new", snapshot(0, "idle"))
+    stub.on("session/step", lose)
+    assert cli.main(["run", "go", "--on-ask", "deny"]) == Exit.SERVER
+    told = capsys.readouterr()
+    assert told.out.endswith("■ the server ended\n  go on: handrail run --resume one --on-ask deny\n")
+    assert "SIGKILL" in told.err
 
 
 def test_export_writes_text_or_a_file(stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,7 @@ async def test_no_state_but_the_one_of_approvals_asks(state: str) -> None:
         snapshot(3, "idle", step(call(status="cancelled", reason="cancelled")), stop_reason="cancelled"),
         snapshot(3, "awaiting_approval", step(call(digest="other"))),
         snapshot(3, "executing", step(call(status="running"))),
+        snapshot(3, "awaiting_approval", step(call()), error=SessionError(kind="read_only", message="disk is full")),
     ],
 )
 async def test_the_question_closes_when_the_call_waits_no_longer(later: Snapshot) -> None:
@@ -279,6 +280,7 @@ async def test_a_log_shows_that_work_goes_on(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_stop_reason_has_an_exit_code(reason: str, code: int) -> None:
     assert exit_of(snapshot(1, "idle", stop_reason=reason)) == code
     assert exit_of(WAITING) is Exit.UNDECIDED
+    assert exit_of(snapshot(2, "closed", step(call()), pending=["c1"])) is Exit.SERVER
 
 
 FULL = {"kind": "read_only", "message": "The journal cannot be used: disk is full."}

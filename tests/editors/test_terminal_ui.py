@@ -175,12 +175,41 @@ async def test_a_cancelled_question_ends(desk: Desk) -> None:
 
 async def test_help_and_view_decide_nothing(desk: Desk) -> None:
     """UX-05: everything can be seen."""
-    asked = call(command="\n".join(f"echo {number}" for number in range(400)), long=True)
+    asked = call(command="\n".join(f"echo {number}" for number in range(100)), long=True)
     async with desk.asking(asked) as task:
-        await desk.type("?" + ENTER, "v" + ENTER)
+        await desk.type("?" + ENTER, "v" + ENTER, ENTER, ENTER)
         assert not task.done()
     assert "run exactly this command" in desk.paper.getvalue()
-    assert "> echo 200" in desk.paper.getvalue()
+    assert "> echo 50" in desk.paper.getvalue()
+
+
+async def test_a_view_stops_at_each_screenful_and_left_before_its_end_it_showed_not_all(desk: Desk) -> None:
+    """AP-29: what ran past the eye was not shown."""
+    asked = call(command="\n".join(f"echo {number}" for number in range(60)))
+    async with desk.asking(asked) as task:
+        await desk.type("v" + ENTER)
+        assert "> echo 20\n" in desk.paper.getvalue()
+        assert "> echo 25\n" not in desk.paper.getvalue()
+        await desk.type("q" + ENTER, "y" + ENTER)
+        assert "the rest was not shown" in desk.told
+        assert "38 rows of this command were not shown" in desk.told
+        await desk.type("v" + ENTER, CTRL_C, "y" + ENTER)
+        assert not task.done()
+        await desk.type("v" + ENTER, ENTER, ENTER, "y" + ENTER)
+        assert await asyncio.wait_for(task, 2) is not None
+    assert "> echo 40\n" in desk.paper.getvalue()
+
+
+async def test_an_edited_text_longer_than_the_screen_is_shown_by_screenfuls_too(desk: Desk) -> None:
+    async with desk.asking(call(command="\n".join(f"echo {number}" for number in range(60)))) as task:
+        await desk.type("e" + ENTER, "x" + ESCAPE + ENTER, "q" + ENTER)  # left before its end
+        await desk.type("y" + ENTER)
+        assert not task.done()
+        assert "were not shown" in desk.told
+        await desk.type("e" + ENTER, "x" + ESCAPE + ENTER, ENTER, ENTER, "y" + ENTER)
+        decision = await asyncio.wait_for(task, 2)
+    assert decision is not None
+    assert decision.decision == "approve_edited"
 
 
 def test_a_long_command_leaves_its_end_on_the_screen() -> None:
@@ -220,10 +249,10 @@ LONG = "\n".join(f"echo {number}" for number in range(60))
 PADDED = "echo a" + " " * 3_000 + "; rm -rf src"
 
 
-@pytest.mark.parametrize("command", [LONG, PADDED, "true" + "\n" * 90 + "rm -rf src"])
+@pytest.mark.parametrize(("command", "screenfuls"), [(LONG, 2), (PADDED, 2), ("true" + "\n" * 90 + "rm -rf src", 4)])
 @pytest.mark.parametrize("keys", [["y" + ENTER], ["a" + ENTER]])
 async def test_a_command_that_was_not_on_the_screen_whole_is_not_approved_before_v(
-    desk: Desk, command: str, keys: list[str]
+    desk: Desk, command: str, screenfuls: int, keys: list[str]
 ) -> None:
     """AP-29: approving is for what was seen."""
     asked = call(command=command)
@@ -233,7 +262,7 @@ async def test_a_command_that_was_not_on_the_screen_whole_is_not_approved_before
             while "were not shown; v shows all of it, then you can approve" not in desk.told:
                 assert not task.done()
                 await asyncio.sleep(0.01)
-        await desk.type("v" + ENTER, "y" + ENTER)
+        await desk.type("v" + ENTER, *[ENTER] * screenfuls, "y" + ENTER)
         decision = await asyncio.wait_for(task, 2)
     assert decision is not None
     assert decision.decision == "approve"
@@ -260,7 +289,7 @@ async def test_a_command_that_is_asked_about_again_stays_seen_or_unseen(desk: De
         await desk.type("y" + ENTER)
         assert not task.done()
         assert "were not shown" in desk.told
-        await desk.type("v" + ENTER, "y" + ENTER)
+        await desk.type("v" + ENTER, "y" + ENTER)  # so wide that it fits
         assert await asyncio.wait_for(task, 2) is not None
     desk.console.width = 60
     assert await desk.answered(asked, "y" + ENTER) is not None
@@ -284,9 +313,9 @@ async def test_a_long_command_can_be_rejected_and_stopped_unseen(desk: Desk) -> 
 
 async def test_of_an_edited_command_every_row_is_shown_before_it_is_asked_about(desk: Desk) -> None:
     async with desk.asking(call(command=LONG)):
-        await desk.type("e" + ENTER, "x", ESCAPE + ENTER)
-        assert "echo 30" in desk.paper.getvalue()
-        assert "more row" not in desk.paper.getvalue()
+        await desk.type("e" + ENTER, "x", ESCAPE + ENTER, ENTER, ENTER)
+        assert all(f" echo {number}\n" in desk.paper.getvalue() for number in range(59))
+        assert "v shows all" not in desk.paper.getvalue()
 
 
 async def test_an_answer_at_the_question_why_not_may_repeat_the_no(desk: Desk) -> None:
