@@ -70,7 +70,7 @@ def _about_text(command: str) -> Iterator[str]:
             yield f"It holds characters that are invisible or look like others: {names}."
     lines, characters = size_of(command)
     if lines > _LONG_LINES or characters > _LONG_CHARACTERS or max(map(len, command.split("\n"))) > _LONG_LINE:
-        yield f"It is long: {lines} lines, {characters} characters. Read it to its end."
+        yield f"It is long: {lines} line{'' if lines == 1 else 's'}, {characters} characters. Read it to its end."
 
 
 def _about_secrets(command: str, context: PolicyContext) -> Iterator[str]:

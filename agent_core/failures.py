@@ -86,6 +86,8 @@ _SENTENCES = {
     FailureKind.EMPTY_REPLY: "{who} gave an empty reply{status}: {told}. Go on to ask again.",
 }
 _TOLD_LIMIT = 300
+_OBJECT = re.compile(r"\bssl:<[^>]*>|<[\w.]+ object at 0x[0-9a-f]+>")
+"""What Python prints of its own objects in a message: nothing for a person."""
 _CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 
 
@@ -209,7 +211,7 @@ def _told(body: str) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split()).rstrip(".")
+    line = " ".join(_OBJECT.sub("", text).split()).rstrip(".")
     return line if len(line) <= _TOLD_LIMIT else line[: _TOLD_LIMIT - 1] + "…"
 
 

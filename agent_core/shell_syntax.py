@@ -50,7 +50,7 @@ _OPERATOR_SIGNS = "|&;<>()`{[$"
 _MOST_SIGNS = 2000
 TOO_LONG = "a very long text"
 """The doubt about a text of which nothing was read: it has no commands here, whatever it runs."""
-_EMPTY, _PARSE_ERROR = "nothing to run", "a parse error"
+_EMPTY, _COMMENT, _PARSE_ERROR = "nothing to run", "only a comment", "a parse error"
 _DOUBTS = {
     "command_substitution": "command substitution",
     "process_substitution": "process substitution",
@@ -127,7 +127,7 @@ def analyse(text: str) -> Analysis:
         reading.doubt("control or invisible characters")
     reading.read()
     if not reading.commands:
-        reading.doubt(_EMPTY)
+        reading.doubt(_COMMENT if text.lstrip().startswith("#") else _EMPTY)
     return Analysis(tuple(reading.commands), tuple(reading.doubts), tuple(reading.writes))
 
 

@@ -62,7 +62,7 @@ def test_ap_29_long_and_padded_texts_are_whole_and_warned_about() -> None:
     assert display_text(padded) == padded
     assert size_of(padded) == (301, 313)
     assert "301 lines, 313 characters" in joined(padded)
-    assert "It is long" in joined("echo " + "a" * 5000 + "; touch pwned")
+    assert "It is long: 1 line, 5018 characters" in joined("echo " + "a" * 5000 + "; touch pwned")
     assert "It is long" not in joined("ls")
 
 

@@ -102,3 +102,9 @@ def test_providers_are_known_by_prefix_or_family() -> None:
     assert key_variables("gemini/gemini-2.5-pro")[0] == "GEMINI_API_KEY"
     assert key_variables("ollama_chat/llama3") == ()
     assert all(names for names in KEY_VARIABLES.values())
+
+
+def test_an_unreachable_address_is_told_without_the_programs_own_objects() -> None:
+    fault = "ClientConnectorError: Cannot connect to host 127.0.0.1:9 ssl:<ssl.SSLContext object at 0x7f> [refused]"
+    failure = failure_from_report({"fault": fault}, "openai/m")
+    assert "Cannot connect to host 127.0.0.1:9 [refused]" in str(failure)

@@ -75,7 +75,7 @@ def test_understood(text: str, argvs: list[tuple[str, ...]]) -> None:
         ("ls \u200b", "control or invisible characters"),
         ("ls\0", "control or invisible characters"),
         ("", "nothing to run"),
-        ("# only a comment", "nothing to run"),
+        ("  # rm -rf src", "only a comment"),
         ("a" * 40_000, "a very long text"),
         ("a|" * 4000, "a very long text"),
     ],
