@@ -40,6 +40,7 @@ _FIRST_ROWS = 14
 _LAST_ROWS = 8
 _ROWS_OF_QUESTION = 2  # left free below a screenful
 _HINT = "yes · edit · no [reason] · always · stop · ?"
+_UNSEEN_HINT = "view · edit · no [reason] · stop · ?"
 _EDITED_HINT = "yes · edit · anything else goes back"
 
 
@@ -100,9 +101,10 @@ class TerminalFace:
                 return decision
 
     async def _ask_once(self, call: Call) -> Decision | None:
-        typed = await self._asker.line("  Run it?  ", hint=_HINT, interrupt=CancelTurn, end=Undecided)
-        answer = read_answer(typed)
         unseen = self._unseen[call.call_id, call.digest]
+        hint = _UNSEEN_HINT if unseen else _HINT
+        typed = await self._asker.line("  Run it?  ", hint=hint, interrupt=CancelTurn, end=Undecided)
+        answer = read_answer(typed)
         if unseen and answer.kind in ("approve", "remember"):
             were = f"{count(unseen, 'row')} of this command were not shown"
             self.show([Line("  ! ", f"{were}; v shows all of it, then you can approve", "warning", "warning")])

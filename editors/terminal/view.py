@@ -22,6 +22,7 @@ UNFINISHED = frozenset(
 )
 _SAID_LINES = 12
 _NAME_CHARACTERS = 60
+_NAMED_FILES = 8
 _PERHAPS_DONE = "it may have had effects, and was not run again"
 
 
@@ -89,7 +90,7 @@ def detail_lines(call: Call) -> list[Line]:
     if call.added_environment:
         facts.append("with " + inline(", ".join(call.added_environment)))
     if call.analysis and call.analysis.writes:
-        facts.append("writes " + inline(", ".join(call.analysis.writes)))
+        facts.append("writes " + _names(call.analysis.writes))
     lines = [Line("    ", " · ".join(filter(None, facts)), "quiet")]
     if call.verdict is not None:
         lines.append(Line("    ", f"{judged(call.verdict)}: {inline(call.verdict.why)}", "quiet"))
@@ -104,6 +105,12 @@ def warning_lines(command: str, warnings: Sequence[str]) -> list[Line]:
     if rows and all(row.startswith("#") for row in rows):
         warnings = ["only a comment is left: nothing would run", *warnings]
     return [Line("  ! ", inline(warning), "warning", "warning") for warning in warnings]
+
+
+def _names(files: Sequence[str]) -> str:
+    each = list(dict.fromkeys(files))
+    more = f" and {len(each) - _NAMED_FILES:,} more" if len(each) > _NAMED_FILES else ""
+    return inline(", ".join(each[:_NAMED_FILES])) + more
 
 
 def judged(verdict: Verdict) -> str:

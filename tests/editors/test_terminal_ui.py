@@ -183,6 +183,19 @@ async def test_help_and_view_decide_nothing(desk: Desk) -> None:
     assert "> echo 50" in desk.paper.getvalue()
 
 
+async def test_what_cannot_be_answered_yet_is_not_offered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    hints: list[str] = []
+
+    async def line(self: Asker, question: str, *, hint: str = "", **ends: object) -> str:
+        hints.append(hint)
+        return ["y", "v", "", "", "y"][len(hints) - 1]
+
+    monkeypatch.setattr(Asker, "line", line)
+    assert await desk.face.ask(call(command=LONG)) is not None
+    assert hints[0] == hints[1] == "view · edit · no [reason] · stop · ?"
+    assert hints[-1] == "yes · edit · no [reason] · always · stop · ?"
+
+
 async def test_a_view_stops_at_each_screenful_and_left_before_its_end_it_showed_not_all(desk: Desk) -> None:
     """AP-29: what ran past the eye was not shown."""
     asked = call(command="\n".join(f"echo {number}" for number in range(60)))

@@ -169,6 +169,14 @@ def test_other_commands_are_no_comments(command: str) -> None:
     assert "only a comment" not in shown(detail_lines(call(command=command)))
 
 
+def test_files_that_a_command_writes_again_and_again_are_named_once() -> None:
+    """UX-05: the facts stay short enough for the command to stay on the screen."""
+    files = [name for number in range(30) for name in ("log", f"file{number}")]
+    text = shown(detail_lines(call(analysis=Analysis(understood=True, writes=files))))
+    assert text.count("log") == 1
+    assert "writes log, file0, file1, file2, file3, file4, file5, file6 and 23 more" in text
+
+
 def test_mode_trusted_is_shown_as_a_warning() -> None:
     assert "commands run without being asked" in shown(header_lines(snapshot(1, "idle", mode="trusted")))
     assert len(header_lines(snapshot(1, "idle"))) == 1
