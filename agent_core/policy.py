@@ -233,7 +233,7 @@ def _objection_in_folder(argv: Sequence[str], searched: Search, context: PolicyC
             return f"`{sensitive}` may hold keys, or configuration that can run something"
     configured = configured_program(context.git_config(folder)) if known_name(argv[0]) == "git" else None
     if configured:
-        return f"this repository's own configuration sets `{configured}`, by which git can run a program"
+        return f"this repository's own configuration has `{configured}`, by which git can run a program"
     return objection_to_search(argv[0], searched, context, folder)
 
 

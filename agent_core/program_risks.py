@@ -126,6 +126,12 @@ _GIT_RISKS = _Risks(
         """),
     check=_check_git,
 )
+# The lines of a configuration that git and we surely read alike: blank, a comment, a section's name alone, or one key.
+_SIMPLE_LINE = re.compile(
+    r'[ \t]*(?:[#;].*|\[[a-z0-9.-]+(?:[ \t]+"[^"\\\[\]]*")?\]|[a-z][a-z0-9-]*[ \t]*(?:=[^\\]*)?)?[ \t]*',
+    re.IGNORECASE | re.ASCII,
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 # Keys of a repository's configuration by which git runs a program, or looks elsewhere, in what a rule may allow.
 _GIT_CONFIGURED = re.compile(
     r"^[^#;\n]*?(?:^|\])[ \t]*"
@@ -315,8 +321,10 @@ def risky_word(argv: Sequence[str], covered: int) -> str | None:
 def configured_program(git_config: str) -> str | None:
     """Return the key by which a repository's own configuration makes git run a program or look elsewhere, if any.
 
-    Those that `rule_run_environment` switches off do not count.
+    Those that `rule_run_environment` switches off do not count; a line that is not written simply does.
     """
+    if _CONTROL.search(git_config) or not all(map(_SIMPLE_LINE.fullmatch, git_config.split("\n"))):
+        return "a line that is not written simply"
     found = _GIT_CONFIGURED.search(git_config)
     return found[found.lastindex or 0] if found else None
 

@@ -218,13 +218,14 @@ def _holds_repositories(git_folder: Path) -> bool:
 def _git_config(folder: str) -> str:
     """Return the configuration of the repository that the folder is in; what cannot be read makes git be asked."""
     for place in (Path(folder), *Path(folder).parents):
-        if (place / ".git").is_dir():
+        if (place / ".git").is_dir() and not os.path.lexists(place / ".git" / "commondir"):
             try:
                 text = read_regular(place / ".git" / "config", _GIT_CONFIG_BYTES + 1).decode(errors="replace")
             except OSError:
                 return _UNREADABLE_CONFIG
             whole = len(text) <= _GIT_CONFIG_BYTES and not _holds_repositories(place / ".git")
             return text if whole else _UNREADABLE_CONFIG
-        if (place / ".git").exists():  # a worktree or submodule, whose configuration is elsewhere
+        # What has its configuration elsewhere (a worktree, a submodule), or is a repository without a `.git`.
+        if os.path.lexists(place / ".git") or os.path.lexists(place / "HEAD"):
             return _UNREADABLE_CONFIG
     return ""
