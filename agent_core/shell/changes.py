@@ -2,7 +2,8 @@
 
 Invariants: no process is started and git is not asked, since a scan of a small tree costs less than starting it: one
 walk after each command, cut off after a bounded time and number of entries, in a thread unless it is done in a moment;
-what was not looked at is not reported. Links are not followed, and folders that only tools write are left out.
+what was not looked at is not reported. A busy machine is no large folder: the bound is of our own processor time. Links
+are not followed, and folders that only tools write are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _LEFT_OUT = frozenset(
     }
 )
 _MOMENT = 0.001  # seconds; a thread costs half as much
-_SECONDS = 0.03
+_PROCESSOR_SECONDS = 0.03
+_LONGEST = 1.0  # seconds; a slow disk takes no processor time
 _MOST_ENTRIES = 10_000
 _MOST_REPORTED = 100
 _CLOCK_NS = 20_000_000
@@ -72,19 +74,20 @@ def _emptied(path: str, now: _Look, earliest: int) -> bool:
 
 
 async def _look(folder: str) -> _Look:
-    look = _walk(folder, _MOMENT)
-    return look if look.whole else await asyncio.to_thread(_walk, folder, _SECONDS)
+    look = _walk(folder, _MOMENT, _MOMENT)
+    return look if look.whole else await asyncio.to_thread(_walk, folder, _LONGEST, _PROCESSOR_SECONDS)
 
 
-def _walk(folder: str, seconds: float) -> _Look:
-    """Walk a tree, nearest folders first, for at most this time."""
+def _walk(folder: str, seconds: float, processor_seconds: float) -> _Look:
+    """Walk a tree, nearest folders first, until either time is over."""
     look = _Look()
     waiting = deque([folder])
-    deadline = time.monotonic() + seconds
+    deadline, processor_deadline = time.monotonic() + seconds, time.thread_time() + processor_seconds
     while waiting:
         try:
             for _ in _look_into(waiting.popleft(), look, waiting):
-                if time.monotonic() > deadline or len(look.files) + len(look.folders) > _MOST_ENTRIES:
+                late = time.monotonic() > deadline or time.thread_time() > processor_deadline
+                if late or len(look.files) + len(look.folders) > _MOST_ENTRIES:
                     look.whole = False
                     return look
         except OSError:

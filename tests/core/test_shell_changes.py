@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,7 +97,7 @@ async def test_a_missing_folder_has_no_changes(tmp_path: Path) -> None:
     assert await changed(watch, tmp_path) == []
 
 
-@pytest.mark.parametrize("bound", ["_MOST_ENTRIES", "_SECONDS"])
+@pytest.mark.parametrize("bound", ["_MOST_ENTRIES", "_LONGEST", "_PROCESSOR_SECONDS"])
 async def test_a_large_tree_is_looked_at_in_part_and_nothing_is_called_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
@@ -114,6 +116,16 @@ async def test_what_takes_longer_than_a_moment_is_looked_at_in_a_thread(
     monkeypatch.setattr(changes, "_MOMENT", -1)
     watch = Changes(str(tmp_path))
     await watch.begin()
+    assert await changed(watch, tmp_path, lambda: (tmp_path / "made").write_text("x")) == ["made"]
+
+
+async def test_a_busy_machine_hides_no_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for a processor for a tenth of a second has not looked through a large folder."""
+    watch = Changes(str(tmp_path))
+    await watch.begin()
+    passed = itertools.count(time.monotonic(), 0.1)
+    clocks = SimpleNamespace(monotonic=lambda: next(passed), thread_time=time.thread_time)
+    monkeypatch.setattr(changes, "time", clocks)
     assert await changed(watch, tmp_path, lambda: (tmp_path / "made").write_text("x")) == ["made"]
 
 
