@@ -144,7 +144,8 @@ class Session:
     @property
     def detached(self) -> list[Call]:
         """The calls whose commands were left running and still run."""
-        return [self.machine.record.known(key) for key in self._detached]
+        calls = [self.machine.record.known(key) for key in self._detached]
+        return [call for call in calls if call.result is None or call.result.ending == "detached"]
 
     async def rested(self, after: int) -> None:
         """Return when the session rests beyond revision `after`, or is closed; a pure read, harmless to cancel."""
@@ -350,13 +351,13 @@ class Session:
         """Record how a command ended that was left running; the session's own close ends it without a word."""
         result = await command.ended()
         self.live.let_go(call.key)
-        del self._detached[call.key]
-        if call.reason is not Reason.DETACHED or self._driver.closing:  # it had just ended when it was to be left
-            return
         try:
-            await self._driver.act(ev.DetachedEnded(time.time(), call.key, result))
+            if call.reason is Reason.DETACHED and not self._driver.closing:  # else it had just ended
+                await self._driver.act(ev.DetachedEnded(time.time(), call.key, result))
         except JournalError as error:
             log.error("Session %s: the end of call %s is not recorded: %s", self.id, call.key, error)
+        finally:
+            del self._detached[call.key]
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
