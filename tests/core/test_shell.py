@@ -252,6 +252,8 @@ async def test_ou_01_bytes_that_are_no_text_become_replacement_characters(bench:
 async def test_commands_of_two_sessions_do_not_wait_for_each_other(tmp_path: Path) -> None:
     first, second = (Workbench(_made(tmp_path / name)) for name in ("a", "b"))
     slow = await first.start("sleep 30112")
+    while not living("sleep", "30112"):
+        await asyncio.sleep(0.01)
     assert (await second.run("echo b")).output == "b\n"
     assert slow.running
     await second.shell.close()
