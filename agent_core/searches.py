@@ -96,7 +96,10 @@ _HARMLESS_TYPES = _words("""
 """)
 _GIT_HARMLESS = _words("--no-pager --no-optional-locks --literal-pathspecs --version -P")
 _GIT_PRINTERS = _words("archive cat-file diff range-diff show")
-_PATCH = re.compile(r"-[pucUWmL].*|--(?:patc|u|cc|ch|dd|func|word|color-w|remerge|diff-merges|ext|text|bin).*")
+# Options by which git prints what files hold, or tells whether they hold what is guessed (`-G`, `-S`).
+_PATCH = re.compile(
+    r"-[pucUWmLGS].*|--(?:patc|u|cc|ch|dd|func|word|color-w|remerge|diff-merges|ext|text|bin|pick|find-o).*"
+)
 _HUNKS = re.compile(r"-[a-zA-Z]*p.*|--patc.*")
 _VERBOSE = re.compile(r"-[a-zA-Z]*v.*|--v.*")
 # The options by which git's other commands print what files hold.

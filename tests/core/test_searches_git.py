@@ -117,6 +117,28 @@ def test_what_git_prints_of_a_secret_is_asked(repository: Path, command: str) ->
 @pytest.mark.parametrize(
     "command",
     [
+        "git log --oneline -G_TOKEN=GUESS",
+        "git log --oneline -G _TOKEN=GUESS",
+        "git log -SGUESS --format=%h",
+        "git log --pickaxe-regex -S GUESS",
+        "git whatchanged --oneline -s -GGUESS",
+        "git reflog show -GGUESS",
+        "git diff --name-only HEAD~1 -GGUESS",
+        "git diff --stat HEAD~1 --pickaxe-all -GGUESS",
+        "git show --stat -GGUESS HEAD",
+    ],
+)
+def test_what_git_answers_about_a_secret_is_asked(repository: Path, command: str) -> None:
+    """Letter by letter, whether a guess is found tells what the secret is."""
+    words = shlex.split(command)[1:]
+    answers = {git(repository, *(word.replace("GUESS", guess) for word in words)) for guess in ("value-0", "value-1")}
+    assert len(answers) == 2, "tests nothing"
+    assert judged(command, repository) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         "git status",
         "git status --porcelain",
         "git status -sb",
