@@ -7,26 +7,25 @@ the person approved exactly this text here. A wrapper never inherits an allow. E
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from agent_core.errors import SettingsError
 from agent_core.masks import holds_mask
 from agent_core.policy_context import PolicyContext
-from agent_core.program_risks import configured_program, known_name, risky_word
-from agent_core.programs import fewest_words, inner_commands, inner_texts, needs_every_word, proposal, runs_own_code
+from agent_core.program_risks import configured_program, known_name
+from agent_core.programs import fewest_words, needs_every_word, proposal, runs_own_code
 from agent_core.reach import Search, objection_to_search
-from agent_core.rules import READ_ONLY, Rule, load_rules
+from agent_core.rules import READING, Rule, RuleTable, by_program, load_rules, only_reads
 from agent_core.searches import search
-from agent_core.shell_syntax import TOO_LONG, Analysis, SimpleCommand, analyse
+from agent_core.shell_syntax import Analysis, SimpleCommand, analyse
+from agent_core.tightening import Tightening, readings
 from agent_core.types import Reason, Verdict
 
 Mode = Literal["ask", "rules", "plan", "trusted"]
-_Table = Mapping[str, Sequence[Rule]]  # rules of one decision by their first word
 _MOST_WORDS = 256  # words whose paths are looked up; more would make judging slow
 _MOST_FOLDERS = 4
-_DEEPEST_TEXT = 3  # shell texts inside shell texts that rules which tighten look into
 
 
 class Policy:
@@ -36,11 +35,8 @@ class Policy:
         """Load the rules; raises SettingsError, naming the rule, for one that does not do what its examples say."""
         self.mode = mode
         self.rules = load_rules(rules)
-        self._tightening = {
-            decision: _by_program(rule for rule in self.rules if rule.decision == decision)
-            for decision in ("deny", "ask")
-        }
-        self._allowing = _by_program(rule for rule in self.rules if rule.decision == "allow")
+        self._tightening = Tightening(rule for rule in self.rules if rule.decision != "allow")
+        self._allowing = by_program(rule for rule in self.rules if rule.decision == "allow")
         for rule in self.rules:
             if rule.origin != "read-only":
                 _check_examples(rule)
@@ -51,46 +47,29 @@ class Policy:
             why = "this workspace is not trusted, so nothing runs in it; trust it in the editor first"
             return Verdict("deny", "workspace trust", why, Reason.WORKSPACE_UNTRUSTED)
         analysis = analyse(command)
-        denied = self._tightened("deny", analysis)
-        if denied:
-            return denied
-        asked = _holds_secret(command, context) or self._tightened("ask", analysis)
+        seen = self._tightening.seen(analysis)
+        if seen and seen.decision == "deny":
+            return seen
+        asked = _holds_secret(command, context) or seen
         if self.mode == "plan":
             return _planned(analysis, context, asked)
         if asked:
             return asked
-        if self.mode == "trusted":
-            return Verdict("allow", "mode trusted", "everything runs in the mode `trusted`")
         if (context.cwd, command) in context.remembered:
             return Verdict("allow", "remembered: exactly this text", "you approved exactly this text in this session")
-        return self._judge_by_rules(analysis, context)
+        verdict = self._judge_by_mode(analysis, context)
+        return (verdict.decision == "allow" and self._tightening.suspected(analysis)) or verdict
 
-    def _judge_by_rules(self, analysis: Analysis, context: PolicyContext) -> Verdict:
-        remembered = _by_program(_session_rule(words) for words in context.remembered_rules if words)
+    def _judge_by_mode(self, analysis: Analysis, context: PolicyContext) -> Verdict:
+        if self.mode == "trusted":
+            return Verdict("allow", "mode trusted", "everything runs in the mode `trusted`")
+        remembered = by_program(_session_rule(words) for words in context.remembered_rules if words)
         if self.mode == "rules":
             return _allowed_or_asked(analysis, [remembered, self._allowing], context)
         verdict = _allowed_or_asked(analysis, [remembered], context)
         if verdict.decision == "allow" or not analysis.understood:
             return verdict
         return Verdict("ask", "mode ask", "nothing that you remembered allows it")
-
-    def _tightened(self, decision: Literal["ask", "deny"], analysis: Analysis) -> Verdict | None:
-        table = self._tightening[decision]
-        if decision == "ask" and TOO_LONG in analysis.doubts and any(self._tightening.values()):
-            return Verdict("ask", "analysis", "it is too long to tell whether a rule denies or asks for a part of it")
-        for argv in _all_readings(analysis) if table else ():
-            for name in dict.fromkeys((argv[0], known_name(argv[0]), "*")):
-                for rule in table.get(name, ()):
-                    if rule.matches_generously(argv):
-                        return Verdict(decision, rule.name, rule.why or f"the rule `{rule.words}` says so")
-        return None
-
-
-def _by_program(rules: Iterable[Rule]) -> _Table:
-    table: dict[str, list[Rule]] = {}
-    for rule in rules:
-        table.setdefault(rule.match[0], []).append(rule)
-    return table
 
 
 def proposed_rules(command: str, context: PolicyContext) -> tuple[tuple[str, ...], ...]:
@@ -106,7 +85,7 @@ def proposed_rules(command: str, context: PolicyContext) -> tuple[tuple[str, ...
     if needs_every_word(argv) or fewest_words(argv) > len(argv):
         return ()
     words = proposal(argv)
-    table = _by_program([_session_rule(words)])
+    table = by_program([_session_rule(words)])
     return (words,) if _allowed_or_asked(analysis, [table], context).decision == "allow" else ()
 
 
@@ -138,14 +117,14 @@ def _holds_secret(command: str, context: PolicyContext) -> Verdict | None:
 
 
 def _planned(analysis: Analysis, context: PolicyContext, asked: Verdict | None) -> Verdict:
-    verdict = asked or _allowed_or_asked(analysis, [_READ_ONLY], context)
+    verdict = asked or _allowed_or_asked(analysis, [READING], context)
     if verdict.decision == "allow":
         return verdict
     why = f"in the mode `plan` only commands run that are known to read and nothing else; here: {verdict.why}"
     return Verdict("deny", "mode plan", why, Reason.PLAN_MODE)
 
 
-def _allowed_or_asked(analysis: Analysis, sources: Sequence[_Table], context: PolicyContext) -> Verdict:
+def _allowed_or_asked(analysis: Analysis, sources: Sequence[RuleTable], context: PolicyContext) -> Verdict:
     """Return allow if every simple command is allowed, else ask with the first reason against it."""
     if not analysis.understood:
         return Verdict("ask", "analysis", f"not fully understood: {', '.join(analysis.doubts)}")
@@ -153,7 +132,7 @@ def _allowed_or_asked(analysis: Analysis, sources: Sequence[_Table], context: Po
         return Verdict("ask", "analysis", f"more than {_MOST_WORDS} words")
     folders = _folders(analysis, context)
     # What lies where is known as of now: beside a command that may move files, a search may meet any of them.
-    moving = len(analysis.commands) > 1 and not all(map(_only_reads, analysis.commands))
+    moving = len(analysis.commands) > 1 and not all(only_reads(simple.argv) for simple in analysis.commands)
     rules: dict[str, str] = {}
     for simple in analysis.commands:
         searched = search(simple.argv, context.environment)
@@ -169,7 +148,7 @@ def _allowed_or_asked(analysis: Analysis, sources: Sequence[_Table], context: Po
 def _allowing_rule(
     simple: SimpleCommand,
     searched: Search,
-    sources: Sequence[_Table],
+    sources: Sequence[RuleTable],
     context: PolicyContext,
     folders: Sequence[str],
 ) -> tuple[Rule | None, str]:
@@ -179,30 +158,12 @@ def _allowing_rule(
         for rule in source.get(simple.argv[0], ()):
             if not rule.matches_exactly(simple.argv):
                 continue
-            found = _objection_to_words(rule, simple.argv)
+            found = rule.objection_to_words(simple.argv)
             found = found or _objection_to_place(simple.argv, searched, context, folders)
             if found is None:
                 return rule, ""
             objection = found
     return None, objection
-
-
-def _objection_to_words(rule: Rule, argv: Sequence[str]) -> str | None:
-    covered = len(rule.match)
-    spelled = covered == len(argv) and "*" not in rule.match
-    if spelled:
-        return None
-    if needs_every_word(argv):
-        return f"`{argv[0]}` runs or changes what its arguments name, so no rule for a part of it counts"
-    if covered < fewest_words(argv) or "*" in rule.match[: fewest_words(argv)]:
-        return f"the rule `{rule.words}` does not say what `{argv[0]}` runs"
-    risky = risky_word(argv, covered)
-    return f"`{risky}` can make `{argv[0]}` run or write something" if risky else None
-
-
-def _only_reads(simple: SimpleCommand) -> bool:
-    rules = _READ_ONLY.get(simple.argv[0], ())
-    return any(rule.matches_exactly(simple.argv) and not _objection_to_words(rule, simple.argv) for rule in rules)
 
 
 def _objection_to_place(
@@ -258,16 +219,6 @@ def _why_allowed(rule: Rule) -> str:
     return f"{why} (runs the workspace's own code)" if runs_own_code(rule.match) else why
 
 
-def _all_readings(analysis: Analysis, depth: int = 0) -> Iterator[Sequence[str]]:
-    """Yield every argv that the text may run, also through wrappers and in shell texts among the arguments."""
-    for simple in analysis.commands:
-        yield simple.argv
-        yield from inner_commands(simple.argv)
-        if depth < _DEEPEST_TEXT:
-            for text in inner_texts(simple.argv):
-                yield from _all_readings(analyse(text), depth + 1)
-
-
 def _check_examples(rule: Rule) -> None:
     for text, expected in [(text, True) for text in rule.examples.match] + [
         (text, False) for text in rule.examples.no_match
@@ -284,8 +235,5 @@ def _decides(rule: Rule, text: str) -> bool:
     analysis = analyse(text)
     if rule.decision == "allow":
         nowhere = PolicyContext(cwd="/workspace", roots=("/workspace",))
-        return _allowed_or_asked(analysis, [_by_program([rule])], nowhere).decision == "allow"
-    return any(rule.matches_generously(argv) for argv in _all_readings(analysis))
-
-
-_READ_ONLY = _by_program(READ_ONLY)
+        return _allowed_or_asked(analysis, [by_program([rule])], nowhere).decision == "allow"
+    return any(rule.matches_generously(words) for words in readings(analysis))

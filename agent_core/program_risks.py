@@ -9,10 +9,12 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _VERSIONED = re.compile(r"(python|pypy|perl|ruby|node|lua|php|pip)[0-9.]+")
 
 
+@lru_cache(maxsize=1024)
 def known_name(program: str) -> str:
     """Return the name under which a program is known here: without its folder and its version."""
     name = program.rsplit("/", 1)[-1]
@@ -115,6 +117,18 @@ _GIT_SUBCOMMANDS = _words("""
     ls-tree merge merge-base mv name-rev notes prune range-diff reflog reset restore rev-list rev-parse revert rm
     shortlog show show-branch show-ref stash status switch symbolic-ref tag version whatchanged write-tree
 """)
+# Git's other commands: none of its own names can be an alias.
+_GIT_OTHERS = _words("""
+    am archimport bisect bugreport bundle checkout-index clone column commit-tree config credential daemon describe
+    difftool fast-export fast-import fetch fetch-pack filter-branch fmt-merge-msg for-each-repo format-patch
+    get-tar-commit-id gui help init interpret-trailers ls-remote mailinfo mailsplit maintenance merge-base
+    merge-file merge-tree mergetool mktag mktree multi-pack-index p4 pack-objects patch-id pull push read-tree rebase
+    reflog remote repack replace request-pull rerere send-email send-pack shell sparse-checkout stage stripspace
+    submodule svn unpack-objects update-index update-ref update-server-info var verify-commit verify-pack verify-tag
+    worktree
+""")
+_GIT_RENAMING = ("-c", "--config-env", "--exec-path")
+_GIT_VALUED = _words("-C --git-dir --namespace --work-tree")
 _GIT_GLOBAL = _words("--no-pager --no-optional-locks --literal-pathspecs --version -P")
 _GIT_RISKS = _Risks(
     "O",
@@ -160,6 +174,12 @@ _RISKS = {
         """),
         words=_words("""
             -L -delete -exec -execdir -files0-from -fls -follow -fprint -fprint0 -fprintf -ok -okdir
+        """),
+    ),
+    "fd": _Risks(
+        "xXL",
+        _words("""
+            exec exec-batch follow
         """),
     ),
     "rg": _Risks(
@@ -292,6 +312,7 @@ _RISKS = {
 }
 _SAME_AS = {
     "ripgrep": "rg",
+    "fdfind": "fd",
     "egrep": "grep",
     "fgrep": "grep",
     "gsed": "sed",
@@ -316,6 +337,19 @@ def risky_word(argv: Sequence[str], covered: int) -> str | None:
         return _git_risk(argv[1:], covered - 1)
     risks = _RISKS.get(_SAME_AS.get(name, name))
     return risks.find(argv[covered:]) if risks else None
+
+
+def may_be_alias(words: Sequence[str | None]) -> bool:
+    """Whether a name among these words may stand for another command: one of git's that is not git's own, or `-c`."""
+    if known_name(words[0] or "") != "git":
+        return False
+    for before, word in itertools.pairwise(words):
+        if word is not None and word.startswith("-"):
+            if word.startswith(_GIT_RENAMING):
+                return True
+        elif before not in _GIT_VALUED:
+            return word not in _GIT_SUBCOMMANDS | _GIT_OTHERS
+    return False
 
 
 def configured_program(git_config: str) -> str | None:

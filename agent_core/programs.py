@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from agent_core.program_risks import known_name
 
@@ -17,11 +18,16 @@ def _words(text: str) -> frozenset[str]:
 
 
 WRAPPERS = _words("""
-    . ash at bash batch builtin busybox bwrap cgexec chronic chroot chrt command coproc crontab csh dash doas docker
-    entr env eval exec expect faketime firejail fish flock gdb ionice ksh kubectl ltrace machinectl mksh nerdctl
-    nice nohup nsenter parallel perf pkexec podman prlimit proot pwsh rlwrap rsync runuser scp screen script setarch
-    setpriv setsid sftp sh source ssh sshpass start-stop-daemon stdbuf strace su sudo systemd-run taskset tcsh time
-    timeout tmux toybox trap unbuffer unshare vagrant valgrind watch xargs zsh
+    . aa-exec asdf ash at bash batch builtin busybox bwrap caffeinate cage catchsegv cgexec chpst chronic chroot
+    chrt command coproc cpulimit crontab cset csh daemon daemonize dash dbus-launch dbus-run-session direnv doas
+    docker dumb-init eatmydata entr env eval exec expect fakechroot fakeroot faketime firejail fish flock
+    foreman gdb gnome-terminal gosu heaptrack hyperfine i386 incus ionice kitty konsole ksh kubectl linux32 linux64
+    ltrace lxc lxc-exec machinectl minijail0 mise mksh mpiexec mpirun nerdctl newgrp nice nodemon nohup nomad
+    nsenter nsjail numactl parallel perf pkexec pkgx pm2 podman prlimit proot proxychains proxychains4 pwsh retry
+    rlwrap rr rsync runcon runuser rush sandbox-exec scp screen script sem setarch setpriv setsid setuidgid sftp sg
+    sh softlimit source srun ssh ssh-agent sshpass start-stop-daemon stdbuf strace su su-exec sudo supervise
+    systemd-inhibit systemd-run taskset tcsh time timeout tini tmux torify torsocks toybox trap trickle ts tsocks
+    uftrace unbuffer unshare vagrant valgrind watch watchexec x86_64 xargs xterm xvfb-run zsh
     ed emacs ex less man more nano nvim vi vim
 """)
 """Programs and built-ins that run what their arguments name: they never hold an allow for what follows them."""
@@ -36,6 +42,9 @@ INTERPRETERS = _words("""
     osascript perl php psql pypy pypy3 python python2 python3 racket ruby sqlite3 tclsh
 """)
 """Programs that run code they are given: a rule for one has to name what it runs."""
+_SHELLS = _words(". ash bash csh dash fish ksh mksh pwsh sh source tcsh zsh")
+FINDERS = _words("fd fdfind find")
+"""Programs that run a command for what they find, if they are told to."""
 _RUNNERS = tuple(
     tuple(line.split())
     for line in """
@@ -67,6 +76,7 @@ _RUNNERS = tuple(
         dotnet run
     """.strip().splitlines()
 )
+_RUNNING = frozenset(words[0] for words in _RUNNERS)
 _WITH_SUBCOMMANDS = _words("""
     apt brew bundle cargo composer conda dotnet gh git go gradle helm hg jj just make mvn npm pip pip3 pnpm poetry
     svn systemctl terraform tox uv yarn
@@ -90,6 +100,9 @@ _NETWORK_SUBCOMMANDS = {
 }
 _CODE_OPTION = re.compile(r"-[a-zA-Z]*[ceEprR]|--(?:eval|print|command|execute|run|require|import)")
 _MOST_READINGS = 64
+_UNKNOWN = "$_"  # shell text for a word that is not known
+_BLANK = re.compile(r"\s")
+_Word = TypeVar("_Word", str, "str | None")
 
 
 def needs_every_word(argv: Sequence[str]) -> bool:
@@ -136,21 +149,36 @@ def uses_network(argv: Sequence[str]) -> bool:
     return name in NETWORK or any(word in _NETWORK_SUBCOMMANDS.get(name, ()) for word in argv[1:])
 
 
-def inner_commands(argv: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def inner_commands(argv: Sequence[_Word]) -> Iterator[tuple[_Word, ...]]:
     """Yield every reading of the command that a wrapper runs; for rules that tighten, so rather too many."""
-    name = known_name(argv[0])
-    last = min(len(argv), _MOST_READINGS)
-    if name in WRAPPERS or name == "find":
-        yield from (tuple(argv[at:]) for at in range(1, last))
-    elif name == "git" and len(argv) > 1 and argv[1].startswith("-"):
-        # `git -C folder push`: which of the words belong to the options before the subcommand is left open.
-        yield from (("git", *argv[at:]) for at in range(2, last))
+    name = known_name(argv[0] or "")
+    if name in WRAPPERS or name in FINDERS or name in _RUNNING:
+        yield from (tuple(argv[at:]) for at in range(1, min(len(argv), _MOST_READINGS)))
 
 
-def inner_texts(argv: Sequence[str]) -> Iterator[str]:
+def inner_texts(argv: Sequence[str | None]) -> Iterator[str]:
     """Yield the shell texts among the arguments of a shell or of `eval`."""
-    name = known_name(argv[0])
+    name = known_name(argv[0] or "")
     if name == "eval":
-        yield " ".join(argv[1:])
+        yield " ".join(_UNKNOWN if word is None else word for word in argv[1:])
     elif name in WRAPPERS:
-        yield from (word for word in argv[1:] if " " in word)
+        yield from (word for word in argv[1:] if word and _BLANK.search(word))
+
+
+def reads_commands(argv: Sequence[str | None]) -> bool:
+    """Whether this is a shell that is given no script and no text, so that what it runs comes from its input."""
+    if known_name(argv[0] or "") not in _SHELLS:
+        return False
+    words = iter(argv[1:])
+    for word in words:
+        if word is None or word in ("-", "--"):
+            return True
+        if not word.startswith(("-", "+")):
+            return word.startswith(("/dev/", "/proc/"))
+        if word in ("--rcfile", "--init-file", "-o", "+o", "-O", "+O"):
+            next(words, None)
+        elif not word.startswith("--") and "c" in word:
+            return False
+        elif not word.startswith("--") and "s" in word:
+            return True
+    return True

@@ -20,23 +20,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One program with its words, quoting removed. A word that is not `plain` stands as it is written."""
+    """One program with its words, quoting removed. A word that the shell expands stands as it is written.
+
+    `expanded` holds the places of such words; `around` the assignments and here-strings beside the words, as written.
+    """
 
     argv: tuple[str, ...]
-    plain: bool
     text: str
+    expanded: frozenset[int] = frozenset()
+    around: str = ""
+
+    @property
+    def words(self) -> tuple[str | None, ...]:
+        """The words that are known: None stands for one that the shell makes any number of other words of."""
+        if not self.expanded:
+            return self.argv
+        return tuple(None if at in self.expanded else word for at, word in enumerate(self.argv))
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """What a text would run, as far as it is known: all simple commands in order, also those inside what is doubted.
 
-    `doubts` names each construct that is not fully understood, once; `writes` holds redirects' targets as written.
+    `doubts` names each construct that is not fully understood, once; `writes` holds redirects' targets and `bodies` the
+    texts of heredocs, as written.
     """
 
     commands: tuple[SimpleCommand, ...]
     doubts: tuple[str, ...]
     writes: tuple[str, ...] = ()
+    bodies: tuple[str, ...] = ()
 
     @property
     def understood(self) -> bool:
@@ -50,7 +63,7 @@ _OPERATOR_SIGNS = "|&;<>()`{[$"
 _MOST_SIGNS = 2000
 TOO_LONG = "a very long text"
 """The doubt about a text of which nothing was read: it has no commands here, whatever it runs."""
-_EMPTY, _COMMENT, _PARSE_ERROR = "nothing to run", "only a comment", "a parse error"
+_EMPTY, _COMMENT, PARSE_ERROR = "nothing to run", "only a comment", "a parse error"
 _DOUBTS = {
     "command_substitution": "command substitution",
     "process_substitution": "process substitution",
@@ -70,7 +83,7 @@ _DOUBTS = {
     "subshell": "a subshell",
     "compound_statement": "a group",
     "test_command": "a test",
-    "ERROR": _PARSE_ERROR,
+    "ERROR": PARSE_ERROR,
 } | dict.fromkeys(
     ("if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement"), "control flow"
 )
@@ -88,10 +101,12 @@ _RESERVED = frozenset(
     | {"time", "coproc", "in", "{", "}", "!", "[[", "]]"}
 )
 _NO_ARGUMENT = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
+_REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _BEFORE_COMMENT = frozenset({b"", b" ", b"\t", b"\n", b";", b"&", b"|"})
 _BLANKS = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BLANKS_IN_A_LINE = re.compile(rb"(?:[ \t]|\\\n)*")
 _HARMLESS_REDIRECT = re.compile(rb"[0-9]?>&[0-9]|(?:[0-9]?(?:>>?|<|>\|)|&>>?)[ \t]*/dev/null")
+_LOST_WORD = re.compile(rb"[ \t]+-[ \t]*")  # the parser has no node for a lone `-` before a heredoc
 _READS = re.compile(rb"[0-9]*<(?![>&])")
 _PLAIN = re.compile(rb"[A-Za-z0-9_@%+:,./=^-]+")
 _PIECE = re.compile(
@@ -128,7 +143,7 @@ def analyse(text: str) -> Analysis:
     reading.read()
     if not reading.commands:
         reading.doubt(_COMMENT if text.lstrip().startswith("#") else _EMPTY)
-    return Analysis(tuple(reading.commands), tuple(reading.doubts), tuple(reading.writes))
+    return Analysis(tuple(reading.commands), tuple(reading.doubts), tuple(reading.writes), tuple(reading.bodies))
 
 
 @cache
@@ -148,12 +163,14 @@ class _Reading:
         self.commands: list[SimpleCommand] = []
         self.doubts: dict[str, None] = {}
         self.writes: list[str] = []
+        self.bodies: list[str] = []
+        self._after_redirect: dict[int, list[Node]] = {}  # words of a command, by its node, that stand after a redirect
 
     def read(self) -> None:
         root = _parser().parse(self.data.translate(_AS_LETTERS)).root_node
         around = self.data[: root.start_byte] + self.data[root.end_byte :]
         if not _BLANKS.fullmatch(around):
-            self.doubt(_PARSE_ERROR)
+            self.doubt(PARSE_ERROR)
         pending = [root]
         while pending:
             node = pending.pop()
@@ -163,11 +180,14 @@ class _Reading:
         """Note what this node is, and return the children that still have to be looked at."""
         kind = node.type
         if node.is_missing:
-            self.doubt(_PARSE_ERROR)
+            self.doubt(PARSE_ERROR)
         if kind in _STATEMENTS:
             children = node.children
             self._check_statement(node, children)
-            return self._command(node, children) if kind == "command" else [c for c in children if c.is_named]
+            if kind == "command":
+                return self._command(node, children)
+            own = self._find_words_after_redirects(node, children) if kind == "redirected_statement" else []
+            return own + [child for child in children if child.is_named]
         if kind == "comment":
             self._check_comment(node)
             return []
@@ -176,6 +196,8 @@ class _Reading:
         if kind in _WORDS or kind in {"command_name", "string_content"}:
             # The command or redirect around it has told already whether this word is plain.
             return [child for child in node.children if child.is_named]
+        if kind == "heredoc_body":
+            self.bodies.append(self._text(node))
         # The parts of a doubted construct need no doubts of their own.
         if kind in _DOUBTS or not self.doubts:
             self.doubt(_DOUBTS.get(kind, kind.replace("_", " ")))
@@ -183,38 +205,59 @@ class _Reading:
 
     def _command(self, node: Node, children: list[Node]) -> list[Node]:
         """Note this simple command, and return those of its parts that are not plain words."""
+        around = [child for child in children if child.type in _NO_ARGUMENT]
+        words = [child for child in children if child.type not in _NO_ARGUMENT]
+        return around + self._note(node, words + self._after_redirect.get(node.id, []), around)
+
+    def _note(self, node: Node, parts: list[Node], around: list[Node]) -> list[Node]:
+        """Note a simple command of these words, and return those that are not plain."""
         words: list[str] = []
-        rest: list[Node] = []
-        for child in children:
-            if child.type in _NO_ARGUMENT:
-                rest.append(child)
-                continue
-            raw = self.data[child.start_byte : child.end_byte]
+        expanded: dict[int, Node] = {}
+        for part in parts:
+            raw = self.data[part.start_byte : part.end_byte]
             word = _word(raw)
             if word is None:
                 self.doubt(_why_not_plain(raw))
-                rest.append(child)
+                expanded[len(words)] = part
             words.append(raw.decode("utf-8", "replace") if word is None else word)
         if words:
             if words[0] in _RESERVED:
                 self.doubt("a shell keyword")
             elif "=" in words[0]:
                 self.doubt("an assignment")
-            plain = all(child.type in _NO_ARGUMENT for child in rest)
-            self.commands.append(SimpleCommand(tuple(words), plain, self._text(node)))
-        return rest
+            beside = " ".join(map(self._text, around))
+            self.commands.append(SimpleCommand(tuple(words), self._text(node), frozenset(expanded), beside))
+        return list(expanded.values())
+
+    def _find_words_after_redirects(self, statement: Node, children: list[Node]) -> list[Node]:
+        """Give the words after a redirect's target to the command that they belong to: `git 2>log push` pushes.
+
+        Return what of them is not plain if they are a command of their own: `2>log >more git push`.
+        """
+        words = [word for child in children if child.type in _REDIRECTS for word in _words_after(child)]
+        if not words:
+            return []
+        self.doubt("words after a redirect")
+        node = statement
+        while node.type != "command":
+            parts = [child for child in node.named_children if child.type not in _REDIRECTS | {"comment"}]
+            if not parts:
+                return self._note(statement, words, [])
+            node = parts[-1]
+        self._after_redirect.setdefault(node.id, []).extend(words)
+        return []
 
     def _redirect(self, node: Node) -> list[Node]:
-        raw = self.data[node.start_byte : node.end_byte]
+        targets = node.children_by_field_name("destination")[:1]
+        raw = self.data[node.start_byte : targets[0].end_byte if targets else node.end_byte]
         if _HARMLESS_REDIRECT.fullmatch(raw):
             return []
-        target = node.child_by_field_name("destination")
         if _READS.match(raw):
             self.doubt("a redirect from a file")
         else:
             self.doubt("a redirect to a file")
-            self.writes.append(self._text(target or node))
-        return [child for child in node.children if child.is_named and child.type != "file_descriptor"]
+            self.writes.extend(map(self._text, targets or [node]))
+        return targets
 
     def _check_statement(self, node: Node, children: list[Node]) -> None:
         """Doubt a statement unless known operators stand between its parts, and nothing but blanks else."""
@@ -227,38 +270,47 @@ class _Reading:
             end = child.end_byte
             first = self.data[child.start_byte : child.start_byte + 1]
             starts_word = one_line and child.start_byte > node.start_byte and first not in {b"<", b">", b"&"}
-            if not _separates(gap, one_line=one_line, needed=starts_word):
-                self.doubt(_PARSE_ERROR)
+            lost_word = child.type == "heredoc_redirect" and _LOST_WORD.fullmatch(gap)
+            if not lost_word and not _separates(gap, one_line=one_line, needed=starts_word):
+                self.doubt(PARSE_ERROR)
             if child.type == "comment":
                 continue
             separated = separated or (node.type == "program" and b"\n" in gap)
             if child.is_named:
                 if operators and not separated:
-                    self.doubt(_PARSE_ERROR)
+                    self.doubt(PARSE_ERROR)
                 separated = False
             else:
                 self._doubt_operator(child.type, operators)
                 separated = True
         if not _BLANKS.fullmatch(self.data[end : node.end_byte]):
-            self.doubt(_PARSE_ERROR)
+            self.doubt(PARSE_ERROR)
 
     def _doubt_operator(self, operator: str, known: frozenset[str]) -> None:
         if operator == "&":
             self.doubt("a background command")
         elif operator not in known:
-            self.doubt(_PARSE_ERROR)
+            self.doubt(PARSE_ERROR)
 
     def _check_comment(self, node: Node) -> None:
         before = self.data[max(0, node.start_byte - 1) : node.start_byte]
         raw = self.data[node.start_byte : node.end_byte]
         if not raw.startswith(b"#") or b"\n" in raw or before not in _BEFORE_COMMENT:
-            self.doubt(_PARSE_ERROR)
+            self.doubt(PARSE_ERROR)
 
     def doubt(self, name: str) -> None:
         self.doubts[name] = None
 
     def _text(self, node: Node) -> str:
         return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def _words_after(redirect: Node) -> list[Node]:
+    """Return the words after a redirect's target: the parser counts them to the redirect, bash to the command."""
+    if redirect.type == "file_redirect":
+        return redirect.children_by_field_name("destination")[1:]
+    nested = [word for child in redirect.named_children if child.type in _REDIRECTS for word in _words_after(child)]
+    return [*nested, *redirect.children_by_field_name("argument")]
 
 
 def _separates(gap: bytes, *, one_line: bool, needed: bool) -> bool:

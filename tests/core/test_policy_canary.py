@@ -26,6 +26,8 @@ SAFE, CANARY = "safe", "canary"
 CONTEXT = PolicyContext(cwd="/w/p", roots=("/w/p",))
 POLICY = Policy([Rule(match=(SAFE,), decision="allow"), Rule(match=("cd",), decision="allow")], "rules")
 
+DENYING = Policy([Rule(match=(CANARY,), decision="deny")], "trusted")
+
 WORDS = [
     SAFE,
     CANARY,
@@ -148,6 +150,23 @@ def runs_the_canary(text: str, folder: Path) -> bool:
 @example(f'{SAFE} "$"\n{CANARY}')
 def test_nothing_that_runs_the_canary_is_ever_allowed(tmp_path: Path, text: str) -> None:
     allowed = POLICY.judge(text, CONTEXT).decision == "allow"
+    event(f"allowed: {allowed}")
+    if allowed:
+        assert not runs_the_canary(text, tmp_path)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts | chains)
+@example(f"{SAFE} $({CANARY})")
+@example(f"x={CANARY}; $x")
+@example("echo ca''nary | . /dev/stdin")
+@example("ca{n,}ary")
+@example(f"2>&1 {CANARY}")
+@example(f"{SAFE} `echo \\`{CANARY}\\``")
+@example("f() { ${1}ary; }; f can")
+@example(f"trap {CANARY} EXIT")
+def test_where_everything_runs_a_denied_canary_never_runs_unasked(tmp_path: Path, text: str) -> None:
+    allowed = DENYING.judge(text, CONTEXT).decision == "allow"
     event(f"allowed: {allowed}")
     if allowed:
         assert not runs_the_canary(text, tmp_path)

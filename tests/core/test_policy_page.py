@@ -48,6 +48,11 @@ SECOND = [
 ]
 
 
+THIRD = [
+    (command, row[1]) for row in rows("| command | verdict under a deny rule | why |") for command in commands(row[0])
+]
+
+
 def judged(rule: str, command: str) -> str:
     rules = [Rule(match=tuple(rule.split()), decision="allow")]
     return Policy(rules, "rules").judge(command, CONTEXT).decision
@@ -63,6 +68,13 @@ def test_the_second_table(rule: str, command: str, verdict: str) -> None:
     assert judged(rule, command) == verdict
 
 
-def test_both_tables_were_found() -> None:
+@pytest.mark.parametrize(("command", "verdict"), THIRD)
+def test_the_third_table(command: str, verdict: str) -> None:
+    denying = Policy([Rule(match=("git", "push"), decision="deny")], "trusted")
+    assert denying.judge(command, CONTEXT).decision == verdict
+
+
+def test_the_tables_were_found() -> None:
     assert len(FIRST) >= 10
     assert len(SECOND) >= 18
+    assert len(THIRD) >= 20

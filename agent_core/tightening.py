@@ -1,0 +1,158 @@
+"""Rules that deny or ask: what they see in a command text, and where they may hold although nothing is seen.
+
+Invariants: pure. Where a command may only turn out to be what a rule names, because the shell expands a word, a shell
+reads its commands from elsewhere, or another program is handed the rule's words, there is a reason to ask. What a
+program does by its own code is not seen, and no reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from agent_core.program_risks import known_name, may_be_alias
+from agent_core.programs import FINDERS, INTERPRETERS, WRAPPERS, inner_commands, inner_texts, reads_commands
+from agent_core.rules import Rule, only_reads
+from agent_core.shell_syntax import PARSE_ERROR, TOO_LONG, Analysis, SimpleCommand, analyse
+from agent_core.types import Verdict
+
+Words = tuple[str | None, ...]
+"""A command's words; None stands for what the shell makes any number of words of."""
+
+_DEEPEST_TEXT = 3  # shell texts inside shell texts that are looked into
+_REDEFINING = frozenset({"alias", "enable", "hash"})
+_FED = frozenset({"parallel", "xargs"})
+_RUNNING_OPTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
+_TOKEN = re.compile(r"[\w@%+:,./-]+")
+_EXPANDED = re.compile(r"[$`{*?\\]")
+
+
+class Tightening:
+    """The rules of one session that deny or ask."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Keep the rules by the program that they are about."""
+        self._rules = tuple(rules)
+        self._by_program: dict[str, list[Rule]] = {}
+        for rule in self._rules:
+            self._by_program.setdefault(rule.program, []).append(rule)
+
+    def seen(self, analysis: Analysis) -> Verdict | None:
+        """Return what the rules say about the commands that the text shows: deny, or else ask, or else nothing."""
+        asked: Verdict | None = None
+        for rule, words in self._candidates(analysis):
+            if rule.matches_generously(words):
+                verdict = Verdict(rule.decision, rule.name, rule.why or f"the rule `{rule.words}` says so")
+                if rule.decision == "deny":
+                    return verdict
+                asked = asked or verdict
+        return asked
+
+    def suspected(self, analysis: Analysis) -> Verdict | None:
+        """Return a question if one of the rules may hold for what the text does not show."""
+        hides = hidden_by(analysis) if self._rules else None
+        if hides:
+            return Verdict("ask", "analysis", f"{hides}, so it is not known whether a rule denies or asks for that")
+        for rule, words in self._candidates(analysis):
+            if may_turn_out(rule, words):
+                return Verdict("ask", rule.name, f"it may turn out to be `{rule.words}`, for which there is a rule")
+        for program, handed in _handed(analysis) if self._rules else ():
+            named = self._named_in(handed)
+            if named:
+                return Verdict("ask", named.name, f"`{program}` may run `{named.words}`, for which there is a rule")
+        return None
+
+    def _named_in(self, text: str) -> Rule | None:
+        """Return a rule whose program and operands the text holds in order, or its program beside an expansion."""
+        tokens = _TOKEN.findall(text)
+        first: dict[str, int] = {}
+        for at, token in enumerate(tokens):
+            first.setdefault(known_name(token).casefold(), at)
+        expanded = _EXPANDED.search(text)
+        for program, at in first.items():
+            for rule in self._by_program.get(program, ()):
+                after = iter(tokens[at + 1 :])
+                if expanded or all(any(word in ("*", token) for token in after) for word in rule.operands):
+                    return rule
+        return None
+
+    def _candidates(self, analysis: Analysis) -> Iterator[tuple[Rule, Words]]:
+        for words in readings(analysis) if self._rules else ():
+            for name in (known_name(words[0] or "").casefold(), "*"):
+                yield from ((rule, words) for rule in self._by_program.get(name, ()))
+
+
+def readings(analysis: Analysis, depth: int = 0) -> Iterator[Words]:
+    """Yield the words of every command that the text may run, also through wrappers and in texts among the words."""
+    for simple in analysis.commands:
+        yield simple.words
+        yield from inner_commands(simple.words)
+        yield from _given_more_words(simple.words)
+        for inner in _inner_analyses(simple, depth):
+            yield from readings(inner, depth + 1)
+
+
+def hidden_by(analysis: Analysis, depth: int = 0) -> str | None:
+    """Return what of the text hides which commands it runs, if anything does, as the beginning of a sentence."""
+    if TOO_LONG in analysis.doubts:
+        return "it is too long to be read"
+    if PARSE_ERROR in analysis.doubts:
+        return "it is not read as bash would read it"
+    for simple in analysis.commands:
+        found = _hides(simple)
+        if found:
+            return found
+        for inner in _inner_analyses(simple, depth):
+            found = hidden_by(inner, depth + 1)
+            if found:
+                return found
+    return None
+
+
+def may_turn_out(rule: Rule, words: Words) -> bool:
+    """Whether the command may be what the rule names, although that is not seen."""
+    if rule.matches_generously(words) is None:
+        return True
+    return rule.names_program(words[0] or "") and may_be_alias(words)
+
+
+def _handed(analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """Yield each program that may run what it is handed, with the text that it is handed."""
+    fed = ""
+    words = [" ".join((*simple.argv[1:], simple.around)) for simple in analysis.commands]
+    for simple, handed in zip(analysis.commands, words, strict=True):
+        if simple.expanded or not only_reads(simple.argv):
+            yield simple.argv[0], handed
+            name = known_name(simple.argv[0])
+            fed = fed or (simple.argv[0] if name in INTERPRETERS or name in WRAPPERS else "")
+    if fed:  # what it reads may come from any other part of the text
+        yield fed, " ".join((*words, *analysis.bodies))
+
+
+def _inner_analyses(simple: SimpleCommand, depth: int) -> Iterator[Analysis]:
+    if depth < _DEEPEST_TEXT:
+        yield from map(analyse, inner_texts(simple.words))
+
+
+def _given_more_words(words: Words) -> Iterator[Words]:
+    """Yield the commands to which a program adds what it reads or finds, or puts it in the place of their words."""
+    name = known_name(words[0] or "")
+    if name in _FED:
+        yield from ((word, None) for word in words[1:])
+    elif name in FINDERS:
+        yield from ((after, None) for word, after in pairwise(words) if word in _RUNNING_OPTIONS)
+
+
+def _hides(simple: SimpleCommand) -> str | None:
+    program = simple.words[0]
+    if program is None:
+        return f"`{simple.argv[0]}` stands where the name of a program does"
+    name = known_name(program)
+    if name in _REDEFINING:
+        return f"`{name}` can give a command another meaning"
+    if (name in WRAPPERS or name in FINDERS) and simple.expanded:
+        return f"`{simple.argv[min(simple.expanded)]}` may be the command that `{name}` runs"
+    shells = (words for words in (simple.words, *inner_commands(simple.words)) if words[0] and reads_commands(words))
+    shell = next(shells, None)
+    return f"`{shell[0]}` reads its commands from its input" if shell else None
