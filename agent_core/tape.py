@@ -172,7 +172,11 @@ class TapeSource:
         self._next = (self._next or 0) + 1
         if frame.is_report:
             raise failure_from_report(_report(frame), query.model)
-        reply = _reply(frame, dialect, on_delta)
+        try:
+            reply = _reply(frame, dialect, on_delta)
+        except ProviderFailure as fault:
+            where = f"Frame {self._next} of the tape {self.tape.name}: {fault}"
+            raise ProviderFailure(fault.kind, where, raw=fault.raw, usage=fault.usage) from fault
         self._note_drift(frame, reply)
         self._turn += 1
         self._offered = tuple(call.id for call in reply.calls)

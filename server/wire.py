@@ -205,7 +205,8 @@ class WireProtocol(LanguageServerProtocol):
     def _handler(self, method: str) -> Callable[..., Any]:
         handler = self.fm.builtin_features.get(method) or self.fm.features.get(method)
         if handler is None:
-            raise WireError(ErrorCode.METHOD_NOT_FOUND, f"there is no method {method[:100]}")
+            meant = f"; did you mean {PREFIX}{method}?" if PREFIX + method in METHODS else ""
+            raise WireError(ErrorCode.METHOD_NOT_FOUND, f"there is no method {method[:100]}{meant}")
         return cast("Callable[..., Any]", handler)
 
     def _params(self, message: Message) -> Any:

@@ -157,6 +157,15 @@ async def test_unknown_members_and_nested_jsonrpc_keys_are_ignored(client: RawCl
     assert (await client.ask(STEP, params))["sessionId"] == "s"
 
 
+async def test_a_method_without_our_prefix_is_told_its_name(client: RawClient) -> None:
+    error = await client.fail("session/new", {"cwd": "file:///w"})
+    assert (error["code"], error["message"]) == (
+        -32601,
+        "there is no method session/new; did you mean handrail/session/new?",
+    )
+    assert (await client.fail("session/nonsense", {}))["message"] == "there is no method session/nonsense"
+
+
 async def test_wrong_settings_have_a_code_of_their_own(client: RawClient) -> None:
     error = await client.fail("handrail/session/new", {"cwd": "file:///w", "settings": {"maxToken": 1}})
     assert error["code"] == 1004
