@@ -7,6 +7,7 @@ codes are those of `exits`.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +25,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from server.lifecycle import leave
 
         leave(ended)
-    options = _parser().parse_args(given)
-    from editors.terminal.dispatch import dispatch
+    try:
+        options = _parser().parse_args(given)
+        from editors.terminal.dispatch import dispatch
 
-    return dispatch(options)
+        return dispatch(options)
+    finally:
+        _let_go_of_output()
+
+
+def _let_go_of_output() -> None:
+    """Write what is left; what nobody reads any more goes nowhere, instead of failing once more at the exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

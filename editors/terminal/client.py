@@ -97,10 +97,20 @@ class Client:
 
     async def close(self) -> int | None:
         """Shut the server down in order and return its exit code; afterwards no process is left (F3)."""
-        with contextlib.suppress(RequestFailed, ServerGone, ConnectionLost, TimeoutError):
+        with contextlib.suppress(Exception):  # whatever was lost, the process is to end
             await asyncio.wait_for(self.connection.request("shutdown", None), _SHUTDOWN_PATIENCE)
         self.connection.notify("exit", None)
         return await self._end(at_once=False)
+
+    def depend_on(self, work: asyncio.Future[Any]) -> None:
+        """Lose the connection if `work` fails, which nobody may be waiting for."""
+
+        def ended(done: asyncio.Future[Any]) -> None:
+            fault = None if done.cancelled() else done.exception()
+            if isinstance(fault, Exception):
+                self.connection.lose(fault)
+
+        work.add_done_callback(ended)
 
     async def kill(self) -> int | None:
         """End the server without waiting for an answer of it; its commands end with it."""

@@ -2,7 +2,8 @@
 
 Invariants: every request ends: with its answer, with `RequestFailed`, or, as soon as the peer is lost, with the reason
 of the loss; nothing waits for a peer that is gone (LS-10). Bytes that are no message of the protocol lose the
-connection instead of being skipped. Nothing here blocks, and a message costs time in proportion to its own length.
+connection instead of being skipped, and so does a fault of the owner's own in taking a notification. Nothing here
+blocks, and a message costs time in proportion to its own length.
 """
 
 from __future__ import annotations
@@ -121,7 +122,13 @@ class Connection:
             error = {"code": _METHOD_NOT_FOUND, "message": f"The terminal client does not answer {method}."}
             self._send({"jsonrpc": "2.0", "id": message["id"], "error": error})
         else:
-            self._on_notification(method, message.get("params"))
+            self._notified(method, message.get("params"))
+
+    def _notified(self, method: str, params: Any) -> None:
+        try:
+            self._on_notification(method, params)
+        except Exception as fault:  # else all who wait for the peer would wait for ever
+            self.lose(fault)
 
     def _settle(self, message: dict[str, Any]) -> None:
         answer = self._waiting.get(message["id"]) if message["id"] is not None else None

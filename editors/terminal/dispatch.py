@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
-import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -23,23 +23,25 @@ from editors.terminal.exits import Exit
 from editors.terminal.problems import Problem, problem_of
 from editors.terminal.refreshing import refresh
 from editors.terminal.running import Task, run
-from editors.terminal.turn import Left
+from editors.terminal.turn import Left, OutputLost
 from server.protocol import Settings
 
 
 def dispatch(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     try:
-        return int(asyncio.run(_named(options)))
+        code = asyncio.run(_named(options))
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(Exit.DONE)
-    except (Problem, RequestFailed, ServerGone, ConnectionLost, OSError) as fault:
+        return int(Exit.UNREAD if options.command in ("run", "demo") else Exit.DONE)
+    except (Problem, RequestFailed, ServerGone, ConnectionLost, OutputLost, OSError) as fault:
         problem = fault if isinstance(fault, Problem) else problem_of(fault)
-        print(f"handrail: {problem}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(f"handrail: {problem}", file=sys.stderr, flush=True)
         return int(problem.code)
     except (Left, KeyboardInterrupt, asyncio.CancelledError):
         return int(Exit.CANCELLED)
+    return int(code)
 
 
 def _named(options: argparse.Namespace) -> Coroutine[Any, Any, Exit]:

@@ -29,6 +29,7 @@ class Exit(IntEnum):
     SERVER = 5, "the server ended, could not be started, or refused"
     STOPPED = 6, "you rejected a command and stopped the turn"
     CANCELLED = 130, "you cancelled the turn"
+    UNREAD = 141, "the output could not be written, as to a pipe whose reader is gone; the session was left"
 
 
 def exit_table() -> str:

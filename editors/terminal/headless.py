@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal, TextIO
 
 from editors.terminal.text import seconds
-from editors.terminal.turn import Analyze
+from editors.terminal.turn import Analyze, OutputLost
 from editors.terminal.view import Line
 from server.protocol import Call, Decision
 
@@ -33,9 +33,13 @@ class HeadlessFace:
 
     def show(self, lines: Sequence[Line]) -> None:
         """Print lines at once, so that a log can be followed."""
-        if lines:
+        if not lines:
+            return
+        try:
             self._out.write("".join(f"{line.gutter}{line.text}".rstrip() + "\n" for line in lines))
             self._out.flush()
+        except OSError as fault:
+            raise OutputLost(fault) from fault
 
     def doing(self, activity: str, tail: Line | None) -> None:
         """Remember what goes on, for the heartbeat."""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from editors.terminal.client import ConnectionLost, RequestFailed, ServerGone
 from editors.terminal.exits import Exit
 from editors.terminal.text import escape
+from editors.terminal.turn import OutputLost
 from server.protocol import ErrorCode, ErrorData
 
 
@@ -26,11 +27,13 @@ _USERS_FAULTS = frozenset(
 )
 
 
-def problem_of(fault: RequestFailed | ServerGone | ConnectionLost | OSError) -> Problem:
+def problem_of(fault: RequestFailed | ServerGone | ConnectionLost | OutputLost | OSError) -> Problem:
     """Return what to tell about a fault of the conversation with the server, or of a file."""
     if isinstance(fault, RequestFailed):
         code = Exit.USAGE if fault.code in _USERS_FAULTS else Exit.SERVER
         return Problem("\n".join([escape(fault.message), *_details(fault)]), code)
+    if isinstance(fault, OutputLost):
+        return Problem(str(fault), Exit.UNREAD)
     if isinstance(fault, OSError):
         told = f"{fault.filename} cannot be used: {fault.strerror}." if fault.filename else str(fault)
         return Problem(escape(told), Exit.USAGE)

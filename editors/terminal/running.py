@@ -19,7 +19,7 @@ from editors.terminal.exits import Exit
 from editors.terminal.headless import HeadlessFace, OnAsk
 from editors.terminal.problems import Problem
 from editors.terminal.text import inline
-from editors.terminal.turn import Analyze, Face, Left, Turn, Undecided
+from editors.terminal.turn import Analyze, Face, Left, OutputLost, Turn, Undecided
 from editors.terminal.view import (
     BLANK,
     DONE_WELL,
@@ -93,7 +93,8 @@ async def run(task: Task, *, environment: Mapping[str, str] | None = None) -> Ex
             Exit.USAGE,
         )
     face = _face(task)
-    async with _attended(face), server(environment=environment, show_log=task.show_log) as client:
+    async with _attended(face) as pulse, server(environment=environment, show_log=task.show_log) as client:
+        client.depend_on(pulse)
         client.on_message = lambda text: face.show([Line("! ", inline(text), "warning", "warning")])
         snapshot = await _opened(client, task)
         face.analyze = _analyze_by(client, snapshot.session_id)
@@ -135,12 +136,12 @@ def _analyze_by(client: Client, session_id: str) -> Analyze:
 
 
 @contextlib.asynccontextmanager
-async def _attended(face: Face) -> AsyncIterator[None]:
+async def _attended(face: Face) -> AsyncIterator[asyncio.Task[None]]:
     """Keep the face alive while the session works, and leave the terminal as it was."""
     pulse = asyncio.ensure_future(face.pulse())
     face.doing("starting", None)
     try:
-        yield
+        yield pulse
     finally:
         pulse.cancel()
         face.rest()
@@ -151,10 +152,10 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
     loop.add_signal_handler(signal.SIGINT, turn.interrupt)
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, turn.leave)
-    face.show(header_lines(snapshot))
-    if task.resume is not None:
-        face.show(interrupted_lines(snapshot))
     try:
+        face.show(header_lines(snapshot))
+        if task.resume is not None:
+            face.show(interrupted_lines(snapshot))
         final = await (turn.follow() if snapshot.pending or read_only(snapshot) else turn.step(task.prompt))
         for prompt in task.then:
             if exit_of(final) is Exit.DONE:
@@ -166,6 +167,9 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
         face.rest()
         _show_way_back(face, task, snapshot, "the server ended")
         raise
+    except OutputLost as lost:
+        told = f"{lost} The session was left.\n  {_way_back(task, snapshot).text}"
+        raise Problem(told, Exit.UNREAD) from lost
     except Left:
         face.rest()
         _show_way_back(face, task, snapshot, "left at once")
@@ -212,4 +216,5 @@ def _check_version(answer: Mapping[str, object]) -> None:
 
 
 def _print_log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)

@@ -2,7 +2,8 @@
 
 Invariants: a decision repeats the digest of the call that was shown, and is dropped if the call changed meanwhile; a
 face that gives none leaves the call waiting (R2); drawing follows snapshots alone, and steps that were passed over are
-read from the transcript, never guessed; the first interrupt cancels the turn, the second one leaves.
+read from the transcript, never guessed; the first interrupt cancels the turn, the second one leaves; a face
+that fails ends the work with its fault, so that nothing goes on unseen.
 """
 
 from __future__ import annotations
@@ -59,6 +60,13 @@ class Left(Exception):
     """The person left without waiting for the session to rest."""
 
 
+class OutputLost(Exception):
+    """Raised by a face: what it shows reaches nobody any more; the text says why."""
+
+    def __init__(self, fault: OSError) -> None:
+        super().__init__(f"The output cannot be written: {fault.strerror or fault}.")
+
+
 class Turn:
     """One session on one face."""
 
@@ -74,7 +82,7 @@ class Turn:
         self._interrupts = 0
         self._leaving = False
         self._work: asyncio.Future[Snapshot] | None = None
-        self._cancelling: asyncio.Future[None] | None = None
+        self._cancelling: asyncio.Task[None] | None = None
         client.on_update = self._updated
         client.on_stream = self._streamed
 
@@ -90,8 +98,7 @@ class Turn:
         """Cancel the turn; if that was asked before, leave."""
         self._interrupts += 1
         if self._interrupts == 1:
-            self._face.show([Line("    ", "cancelling the turn; Ctrl-C once more leaves at once", "quiet")])
-            self._cancelling = asyncio.ensure_future(self._cancel())
+            self._cancelling = self._in_background(self._cancel())
         else:
             self.leave()
 
@@ -110,6 +117,11 @@ class Turn:
                 raise Left from None
             raise
 
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._client.depend_on(task)
+        return task
+
     async def _step(self, prompt: str | None) -> Snapshot:
         return await self._until_rest(await self._client.step(self.session_id, prompt, max_steps=None))
 
@@ -126,6 +138,7 @@ class Turn:
                 snapshot = await self._client.wait(self.session_id, snapshot.revision)
 
     async def _cancel(self) -> None:
+        self._face.show([Line("    ", "cancelling the turn; Ctrl-C once more leaves at once", "quiet")])
         # A turn that came to rest by itself meanwhile is as good as cancelled.
         with contextlib.suppress(RequestFailed):
             self._updated(await self._client.cancel(self.session_id))
@@ -190,7 +203,7 @@ class Turn:
             self._face.show(self._scroll.take(self.latest))
             self._face.doing(activity(self.latest), self._scroll.tail)
         else:
-            self._catching_up = asyncio.ensure_future(self._catch_up(start))
+            self._catching_up = self._in_background(self._catch_up(start))
 
     async def _catch_up(self, start: int) -> None:
         try:

@@ -20,7 +20,7 @@ from editors.terminal.answers import HELP, read_answer
 from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
 from editors.terminal.text import count, inline
-from editors.terminal.turn import Analyze, CancelTurn, Undecided
+from editors.terminal.turn import Analyze, CancelTurn, OutputLost, Undecided
 from editors.terminal.view import BLANK, OTHERS_GUTTER, Line, Style, command_lines, detail_lines, judged, warning_lines
 from server.protocol import Call, Decision
 
@@ -62,8 +62,14 @@ class TerminalFace:
 
     def show(self, lines: Sequence[Line]) -> None:
         """Append lines, a very long command shortened in its middle."""
-        for row in rows_of(lines, self._console.width):
-            self._console.print(row, soft_wrap=True)
+        self._print(rows_of(lines, self._console.width))
+
+    def _print(self, rows: Iterable[Text]) -> None:
+        try:
+            for row in rows:
+                self._console.print(row, soft_wrap=True)
+        except OSError as fault:
+            raise OutputLost(fault) from fault
 
     def doing(self, activity: str, tail: Line | None) -> None:
         """Show a spinner with what goes on, and the unfinished line above it."""
@@ -197,8 +203,7 @@ class TerminalFace:
         for start in range(0, len(rows), screenful):
             if start:
                 await self._further(len(rows) - start)
-            for row in rows[start : start + screenful]:
-                self._console.print(row, soft_wrap=True)
+            self._print(rows[start : start + screenful])
 
     async def _further(self, left: int) -> None:
         question = f"  {count(left, 'more row')}  "
