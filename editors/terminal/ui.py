@@ -1,8 +1,8 @@
 """The terminal face: draws with rich, and turns what the person answers into decisions.
 
 Invariants: nothing is approved but by an answer that `answers` reads as approval; text of models, commands and people
-is never read as markup; before every question the size and the end of the command are on the screen, and one that was
-not shown whole is not approved before it was (AP-29); the terminal is left as it was found.
+is never read as markup; before every question the end of the command is on the screen, and one that was not on it
+whole, with its facts and warnings, is not approved before it was shown so (AP-29); the terminal is left as it was.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from rich.cells import chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.spinner import Spinner
@@ -19,26 +18,12 @@ from rich.text import Text
 from editors.terminal.answers import HELP, read_answer
 from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
+from editors.terminal.layout import STYLES, all_rows_of, rows_of, screenful, unseen_rows
 from editors.terminal.text import count, inline
 from editors.terminal.turn import Analyze, CancelTurn, OutputLost, Undecided
-from editors.terminal.view import BLANK, OTHERS_GUTTER, Line, Style, command_lines, detail_lines, judged, warning_lines
+from editors.terminal.view import BLANK, Line, command_lines, detail_lines, judged, warning_lines
 from server.protocol import Call, Decision
 
-STYLES: dict[Style, str] = {
-    "plain": "",
-    "title": "bold",
-    "quiet": "bright_black",
-    "said": "bold cyan",
-    "model": "",
-    "command": "bold",
-    "output": "",
-    "good": "green",
-    "bad": "red",
-    "warning": "yellow",
-}
-_FIRST_ROWS = 14
-_LAST_ROWS = 8
-_ROWS_OF_QUESTION = 2  # left free below a screenful
 _HINT = "yes · edit · no [reason] · always · stop · ?"
 _UNSEEN_HINT = "view · edit · no [reason] · stop · ?"
 _EDITED_HINT = "yes · edit · anything else goes back"
@@ -58,11 +43,11 @@ class TerminalFace:
         self._echo = Echo()
         self._now = _Now()
         self._live: Live | None = None
-        self._unseen: dict[tuple[str, str], int] = {}  # rows left out when a call was shown, and not seen since
+        self._unseen: dict[tuple[str, str], int] = {}  # rows that were not on the screen when a call was shown
 
     def show(self, lines: Sequence[Line]) -> None:
         """Append lines, a very long command shortened in its middle."""
-        self._print(rows_of(lines, self._console.width))
+        self._print(rows_of(lines, self._console.size))
 
     def _print(self, rows: Iterable[Text]) -> None:
         try:
@@ -94,8 +79,8 @@ class TerminalFace:
     async def ask(self, call: Call) -> Decision | None:
         """Ask until there is a decision; None if the person leaves."""
         self.rest()
-        rows = rows_of(command_lines(call.display), self._console.width, shorten=False)
-        self._unseen.setdefault((call.call_id, call.digest), _left_out(len(rows)))
+        lines = [*command_lines(call.display), *detail_lines(call)]
+        self._unseen.setdefault((call.call_id, call.digest), unseen_rows(lines, self._console.size))
         while True:
             try:
                 decision = await self._ask_once(call)
@@ -112,8 +97,8 @@ class TerminalFace:
         typed = await self._asker.line("  Run it?  ", hint=hint, interrupt=CancelTurn, end=Undecided)
         answer = read_answer(typed)
         if unseen and answer.kind in ("approve", "remember"):
-            were = f"{count(unseen, 'row')} of this command were not shown"
-            self.show([Line("  ! ", f"{were}; v shows all of it, then you can approve", "warning", "warning")])
+            told = f"{count(unseen, 'row')} of this did not fit on the screen; v shows all of it, then you can approve"
+            self.show([Line("  ! ", told, "warning", "warning")])
             return None
         match answer.kind:
             case "approve":
@@ -198,12 +183,12 @@ class TerminalFace:
 
     async def _whole(self, lines: Sequence[Line]) -> None:
         """Show all of a command, stopping at each screenful; go back if the person leaves before the end."""
-        rows = rows_of(lines, self._console.width, shorten=False)
-        screenful = max(_ROWS_OF_QUESTION, self._console.height - _ROWS_OF_QUESTION)
-        for start in range(0, len(rows), screenful):
+        rows = all_rows_of(lines, self._console.width)
+        at_once = screenful(self._console.size)
+        for start in range(0, len(rows), at_once):
             if start:
                 await self._further(len(rows) - start)
-            self._print(rows[start : start + screenful])
+            self._print(rows[start : start + at_once])
 
     async def _further(self, left: int) -> None:
         question = f"  {count(left, 'more row')}  "
@@ -243,56 +228,3 @@ class _Now:
         self._spinner.update(text=Text(" · ".join(filter(None, [self.activity, elapsed])), STYLES["quiet"]))
         yield Text("  ", end="")
         yield self._spinner
-
-
-def rows_of(lines: Iterable[Line], width: int, *, shorten: bool = True) -> list[Text]:
-    """Lay lines out in rows of `width` cells; of a command that fills the screen the middle is left out (UX-05)."""
-    rows: list[Text] = []
-    block: list[Text] = []
-    for line in lines:
-        laid_out = _laid_out(line, width)
-        if line.style == "command":
-            block += laid_out
-            continue
-        rows += _shortened(block) if shorten else block
-        rows += laid_out
-        block = []
-    return rows + (_shortened(block) if shorten else block)
-
-
-def _left_out(rows: int) -> int:
-    """Return how many of a command's rows are left out of its middle; one alone is shown."""
-    left_out = rows - _FIRST_ROWS - _LAST_ROWS
-    return left_out if left_out > 1 else 0
-
-
-def _shortened(rows: list[Text]) -> list[Text]:
-    left_out = _left_out(len(rows))
-    if not left_out:
-        return rows
-    notice = Text(f"  … {count(left_out, 'more row')}; v shows all", STYLES["warning"])
-    return [*rows[:_FIRST_ROWS], notice, *rows[-_LAST_ROWS:]]
-
-
-def _laid_out(line: Line, width: int) -> list[Text]:
-    room = max(10, width - len(line.gutter))
-    if line.style in ("command", "output"):  # exact text breaks anywhere, prose between words
-        parts = chop_cells(line.text, room) or [""]
-    else:
-        parts = [str(row).rstrip() for row in Text(line.text).wrap(_PLAIN, room)] or [""]
-    again = _gutter_again(line)
-    rows = []
-    for at, part in enumerate(parts):
-        row = Text(end="").append(line.gutter if at == 0 else again, STYLES[line.gutter_style])
-        rows.append(row.append(part, STYLES[line.style]))
-    return rows
-
-
-def _gutter_again(line: Line) -> str:
-    """Return what stands before the further rows of one line: never what begins a line of the interface."""
-    if "│" in line.gutter:
-        return line.gutter
-    return OTHERS_GUTTER if len(line.gutter) <= len(OTHERS_GUTTER) else "  ┆ "
-
-
-_PLAIN = Console(markup=False, highlight=False, emoji=False)

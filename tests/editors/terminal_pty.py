@@ -14,9 +14,12 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+import pyte
 
 ROOT = Path(__file__).parents[2]
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -26,8 +29,11 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>78]|\([AB0
 class Terminal:
     """One `handrail` command on a terminal of its own."""
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, *arguments: str, environment: Mapping[str, str], rows: int = 40, columns: int = 100) -> None:
         self._main, side = pty.openpty()
+        termios.tcsetwinsize(side, (rows, columns))
+        self._screen = pyte.Screen(columns, rows)
+        self._screen_input = pyte.ByteStream(self._screen)
         self._shown = ""
         self._read_to = 0
         self.process = subprocess.Popen(
@@ -35,19 +41,20 @@ class Terminal:
             stdin=side,
             stdout=side,
             stderr=side,
-            env={**environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+            env={**environment, "TERM": "xterm"},
             start_new_session=True,
             preexec_fn=_own_terminal,  # so that Ctrl-C is a signal, as for a person
         )
         os.close(side)
 
-    def expect(self, text: str, within: float = 15.0) -> str:
-        """Wait until `text` is shown after what was waited for before; return what was shown up to its end."""
+    def expect(self, *texts: str, within: float = 15.0) -> str:
+        """Wait until one of `texts` is shown after what was waited for before; return what was shown up to its end."""
         deadline = time.monotonic() + within
-        while (at := self._shown.find(text, self._read_to)) < 0:
+        wanted = re.compile("|".join(map(re.escape, texts)))
+        while (found := wanted.search(self._shown, self._read_to)) is None:
             if not self._read(deadline - time.monotonic()):
-                raise AssertionError(f"{text!r} was not shown, but:\n{self._shown[self._read_to :]}")
-        begin, self._read_to = self._read_to, at + len(text)
+                raise AssertionError(f"{texts} were not shown, but:\n{self._shown[self._read_to :]}")
+        begin, self._read_to = self._read_to, found.end()
         return self._shown[begin : self._read_to]
 
     def type(self, keys: str) -> None:
@@ -56,10 +63,15 @@ class Terminal:
 
     def answer(self, keys: str) -> str:
         """Wait for the question, answer with `keys` and Enter, and return what was shown before the question."""
+        shown = self.question()
+        self.type(keys + "\r")
+        return shown
+
+    def question(self) -> str:
+        """Wait for the question, and return what was shown before it."""
         shown = self.expect("Run it?")
         self.expect("? >")
         time.sleep(0.05)  # a person does not type into a question that is not drawn yet; such keys are dropped
-        self.type(keys + "\r")
         return shown
 
     def exit_code(self, within: float = 10.0) -> int:
@@ -73,6 +85,11 @@ class Terminal:
     def shown(self) -> str:
         """All that was shown, without colours and cursor moves."""
         return self._shown
+
+    @property
+    def screen(self) -> str:
+        """What is on the screen now."""
+        return "\n".join(row.rstrip() for row in self._screen.display)
 
     def close(self) -> None:
         """End the command."""
@@ -88,13 +105,13 @@ class Terminal:
             data = os.read(self._main, 65536)
         except OSError:  # the last process closed the terminal
             return False
+        self._screen_input.feed(data)
         self._shown = _SEQUENCE.sub("", self._shown + data.decode("utf-8", "replace").replace("\r\n", "\n"))
         return bool(data)
 
 
 def _own_terminal() -> None:
     import fcntl
-    import termios
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from editors.terminal.layout import all_rows_of
 from editors.terminal.scroll import Scroll
 from editors.terminal.text import inline
-from editors.terminal.ui import rows_of
 from editors.terminal.view import (
     Line,
     activity,
@@ -70,7 +70,7 @@ def test_no_name_reason_or_message_looks_like_a_command_or_an_answer(text: str) 
     """AP-28: rules of a workspace, names of files and words of a provider are other people's texts."""
     for line in everything(text):
         assert "\n" not in line.text
-    for row in map(str, rows_of(everything(text), 60)):
+    for row in map(str, all_rows_of(everything(text), 60)):
         assert not row.startswith(("  $ ", "  > ", "    approved", "  Run it?"))
 
 
@@ -83,7 +83,7 @@ def test_what_goes_on_is_one_line() -> None:
 def test_the_rows_of_one_long_line_are_told_from_lines_of_the_interface() -> None:
     """A command cannot draw its own end, its details or its approval by padding a line to the width."""
     padded = Line("  $ ", "ls" + " " * 54 + "    approved" + " " * 44 + "✓ exit 0", "command")
-    first, *others = [str(row) for row in rows_of([padded], 60)]
+    first, *others = [str(row) for row in all_rows_of([padded], 60)]
     assert first.startswith("  $ ls")
     assert others
     assert all(row.startswith("  ┆ ") for row in others)

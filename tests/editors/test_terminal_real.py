@@ -220,7 +220,7 @@ def test_a_server_that_dies_is_told_with_a_way_out(open_terminal: Open, tmp_path
     server = subprocess.run(["pgrep", "-P", str(session.process.pid)], capture_output=True, text=True, check=True)
     os.kill(int(server.stdout), signal.SIGKILL)
     session.expect("go on: handrail run --resume ")
-    session.expect("handrail: The server ended by the signal SIGKILL", 3)
+    session.expect("handrail: The server ended by the signal SIGKILL", within=3)
     assert session.exit_code() == 5
     assert not (project / "ran").exists()
 
@@ -243,3 +243,32 @@ def test_a_workspace_cannot_run_as_us(tmp_path: Path, project: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert not (tmp_path / "pwned").exists()
     assert processes_of(str(tmp_path / "XDG_STATE_HOME")) == []
+
+
+@pytest.mark.parametrize("rows", [10, 16, 24, 40])
+def test_one_answer_approves_only_what_is_on_the_screen(tmp_path: Path, project: Path, rows: int) -> None:
+    """AP-29: whatever the terminal's height, and with all that is told about a command below it."""
+    commands = ["\n".join(f": row {at} of {count}" for at in range(count)) for count in range(rows - 9, rows, 2)]
+    the_tape = tape(tmp_path / "tape.json", *(("", [command]) for command in commands), ("done", []))
+    terminal = Terminal(*run_with(the_tape, project), environment=environment(tmp_path), rows=rows)
+    approved = []
+    try:
+        for command in commands:
+            terminal.question()
+            whole = all(line in terminal.screen for line in command.split("\n"))
+            terminal.type("y\r")
+            if not whole:
+                terminal.expect("did not fit on the screen; v shows all of it")
+                terminal.answer("v")
+                while (terminal.expect("? >", "q goes back >")).endswith("goes back >"):
+                    time.sleep(0.05)
+                    terminal.type("\r")
+                time.sleep(0.05)
+                terminal.type("y\r")
+            terminal.expect("exit 0")
+            approved.append(whole)
+        terminal.expect("the model ended its turn")
+    finally:
+        terminal.close()
+    assert approved[0]
+    assert not approved[-1]

@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 import pytest
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 
 from editors.terminal.asking import Asker
 from editors.terminal.client import RequestFailed
+from editors.terminal.layout import all_rows_of, rows_of, unseen_rows
 from editors.terminal.turn import CancelTurn
-from editors.terminal.ui import TerminalFace, rows_of
-from editors.terminal.view import Line, command_lines
+from editors.terminal.ui import TerminalFace
+from editors.terminal.view import BLANK, Line, command_lines
 from server.protocol import Call, CommandAnalysis, Decision, ProposedRule, Verdict
 from tests.editors.terminal_stub import call
 
@@ -205,7 +206,7 @@ async def test_a_view_stops_at_each_screenful_and_left_before_its_end_it_showed_
         assert "> echo 25\n" not in desk.paper.getvalue()
         await desk.type("q" + ENTER, "y" + ENTER)
         assert "the rest was not shown" in desk.told
-        assert "38 rows of this command were not shown" in desk.told
+        assert "42 rows of this did not fit on the screen" in desk.told
         await desk.type("v" + ENTER, CTRL_C, "y" + ENTER)
         assert not task.done()
         await desk.type("v" + ENTER, ENTER, ENTER, "y" + ENTER)
@@ -218,28 +219,39 @@ async def test_an_edited_text_longer_than_the_screen_is_shown_by_screenfuls_too(
         await desk.type("e" + ENTER, "x" + ESCAPE + ENTER, "q" + ENTER)  # left before its end
         await desk.type("y" + ENTER)
         assert not task.done()
-        assert "were not shown" in desk.told
+        assert "did not fit on the screen" in desk.told
         await desk.type("e" + ENTER, "x" + ESCAPE + ENTER, ENTER, ENTER, "y" + ENTER)
         decision = await asyncio.wait_for(task, 2)
     assert decision is not None
     assert decision.decision == "approve_edited"
 
 
-def test_a_long_command_leaves_its_end_on_the_screen() -> None:
+@pytest.mark.parametrize("height", [5, 8, 12, 24, 40])
+@pytest.mark.parametrize("facts", [1, 3, 9])
+@pytest.mark.parametrize(
+    "command", ["ls", "a\nb\nc\nd\ne\nf", "ls" + "\n" * 300 + "touch pwned", "x" * 5000 + "; touch pwned"]
+)
+def test_a_command_and_its_facts_are_on_the_screen_together_or_their_lack_is_counted(
+    height: int, facts: int, command: str
+) -> None:
     """AP-29, UX-05."""
-    padded = "ls" + "\n" * 300 + "touch pwned"
-    rows = [str(row) for row in rows_of(command_lines(padded), 60)]
-    assert len(rows) == 23
-    assert rows[-1] == "  > touch pwned"
-    assert "279 more rows; v shows all" in rows[14]
-    wide = [str(row) for row in rows_of(command_lines("x" * 5000 + "; touch pwned"), 60)]
-    assert len(wide) == 23
-    assert wide[-1].endswith("; touch pwned")
+    screen = ConsoleDimensions(60, height)
+    told = [Line("    ", f"fact {number}", "warning") for number in range(facts)]
+    lines = [Line("  │ ", "output of the command before", "output"), BLANK, *command_lines(command), *told]
+    rows = [str(row) for row in rows_of(lines, screen)]
+    on_screen = "\n".join(rows[-(height - 3) :])  # the question takes two, with the answer's end a third
+    everything = "\n".join(str(row) for row in all_rows_of(lines[2:], 60))
+    assert (unseen_rows(lines[2:], screen) == 0) == (everything in on_screen)
+    if facts + 5 < height:
+        assert str(all_rows_of(command_lines(command), 60)[-1]) in on_screen
+    if unseen_rows(lines[2:], screen) and facts + 7 < height:
+        assert "more rows; v shows all" in on_screen
+        assert len(rows) == 2 + height - 3
 
 
 def test_rows_fit_the_width_and_markup_is_text() -> None:
     line = Line("  │ ", "[bold red]" + "日本" * 40, "output")
-    rows = rows_of([line], 40)
+    rows = all_rows_of([line], 40)
     assert all(row.cell_len <= 40 for row in rows)
     assert str(rows[0]).startswith("  │ [bold red]")
     assert str(rows[1]).startswith("  │ ")
@@ -253,7 +265,7 @@ def test_the_spinner_is_gone_when_the_session_rests(desk: Desk) -> None:
 
 
 def test_a_gutter_keeps_its_style_to_itself() -> None:
-    (row,) = rows_of([Line("  $ ", "ls", "command")], 40)
+    (row,) = all_rows_of([Line("  $ ", "ls", "command")], 40)
     assert row.style == ""
     assert [(span.start, span.end, span.style) for span in row.spans] == [(0, 4, "bright_black"), (4, 6, "bold")]
 
@@ -272,7 +284,7 @@ async def test_a_command_that_was_not_on_the_screen_whole_is_not_approved_before
     async with desk.asking(asked) as task:
         await desk.type(*keys)
         async with asyncio.timeout(5):
-            while "were not shown; v shows all of it, then you can approve" not in desk.told:
+            while "did not fit on the screen; v shows all of it, then you can approve" not in desk.told:
                 assert not task.done()
                 await asyncio.sleep(0.01)
         await desk.type("v" + ENTER, *[ENTER] * screenfuls, "y" + ENTER)
@@ -287,7 +299,7 @@ async def test_a_terminal_made_wider_after_a_command_was_shown_does_not_make_it_
         desk.console.width = 4_000
         await desk.type("y" + ENTER)
         async with asyncio.timeout(5):
-            while "were not shown" not in desk.told:
+            while "did not fit on the screen" not in desk.told:
                 assert not task.done()
                 await asyncio.sleep(0.01)
 
@@ -301,7 +313,7 @@ async def test_a_command_that_is_asked_about_again_stays_seen_or_unseen(desk: De
     async with desk.asking(asked) as task:
         await desk.type("y" + ENTER)
         assert not task.done()
-        assert "were not shown" in desk.told
+        assert "did not fit on the screen" in desk.told
         await desk.type("v" + ENTER, "y" + ENTER)  # so wide that it fits
         assert await asyncio.wait_for(task, 2) is not None
     desk.console.width = 60
@@ -341,7 +353,7 @@ async def test_an_answer_at_the_question_why_not_may_repeat_the_no(desk: Desk) -
 
 def test_every_row_of_what_the_model_says_bears_a_bar_so_that_none_looks_like_a_command() -> None:
     lines = [Line("● ", "I look. " + "word " * 30, "model"), Line("│ ", "  $ rm -rf src", "model")]
-    rows = [str(row) for row in rows_of(lines, 40)]
+    rows = [str(row) for row in all_rows_of(lines, 40)]
     assert rows[0].startswith("● ")
     assert len(rows) > 4
     assert all(row.startswith("│ ") for row in rows[1:])
