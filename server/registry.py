@@ -29,19 +29,33 @@ CONFIG_VARIABLE = "HANDRAIL_CONFIG"
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """Return where the journal is."""
-    return Path(environ.get(STATE_VARIABLE) or platformdirs.user_state_dir("handrail"))
+    """Return where the journal is, as an absolute path."""
+    return _absolute(environ.get(STATE_VARIABLE) or platformdirs.user_state_dir("handrail"))
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
-    """Return the user's settings file."""
-    return Path(environ.get(CONFIG_VARIABLE) or Path(platformdirs.user_config_dir("handrail")) / "config.toml")
+    """Return the user's settings file, as an absolute path."""
+    return _absolute(
+        environ.get(CONFIG_VARIABLE) or os.path.join(platformdirs.user_config_dir("handrail"), "config.toml")
+    )
+
+
+def _absolute(path: str) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(path)))
 
 
 def layered_settings(environ: Mapping[str, str], client: Mapping[str, Any], session: Mapping[str, Any]) -> Settings:
-    """Return defaults, the user's file, the client's and a session's settings, each over the one before."""
+    """Return defaults, the user's file, the client's and a session's settings, each over the one before.
+
+    Raises `SettingsError`, also for a file that is named and not there: its rules would be lost in silence.
+    """
     path = config_file(environ)
-    base = build({}, "The defaults").over(read_toml(path), f"The settings file {path}")
+    values = read_toml(path)
+    if environ.get(CONFIG_VARIABLE) and not os.path.exists(path):
+        raise SettingsError(
+            f"There is no settings file {path}, which {CONFIG_VARIABLE} names. Make it, or unset {CONFIG_VARIABLE}."
+        )
+    base = build({}, "The defaults").over(values, f"The settings file {path}")
     return base.over(client, "The client's settings").over(session, "The session's settings")
 
 

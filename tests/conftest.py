@@ -8,4 +8,5 @@ import tempfile
 _folder = tempfile.TemporaryDirectory(prefix="handrail-tests-")
 os.environ["HANDRAIL_STATE_DIR"] = os.path.join(_folder.name, "state")
 os.environ["HANDRAIL_CONFIG"] = os.path.join(_folder.name, "config.toml")
+open(os.environ["HANDRAIL_CONFIG"], "x").close()
 os.environ["HANDRAIL_OFFLINE"] = "1"

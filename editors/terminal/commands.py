@@ -23,6 +23,7 @@ from editors.terminal.demo import TAPE, TASK, copy_project, run_tests
 from editors.terminal.exits import Exit
 from editors.terminal.headless import OnAsk
 from editors.terminal.problems import Problem
+from editors.terminal.process import PLACES
 from editors.terminal.running import Task, has_terminal, run, server
 from editors.terminal.text import count, escape, folder, inline, money
 from editors.terminal.view import command_lines, meaning
@@ -63,8 +64,8 @@ async def prepare_demo(folder: Path) -> Exit:
 
 def _apart(scratch: Path) -> dict[str, str]:
     """Return an environment in which the demo neither sees the person's settings nor keeps its session."""
-    names = ("HANDRAIL_STATE_DIR", "HANDRAIL_CONFIG", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
-    return {**os.environ, **{name: str(scratch / name.lower()) for name in names}}
+    (scratch / "handrail_config").touch()
+    return {**os.environ, **{name: str(scratch / name.lower()) for name in PLACES}}
 
 
 async def sessions(cwd: Path | None) -> Exit:

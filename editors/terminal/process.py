@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 SERVER_COMMAND = (sys.executable, "-P", "-m", "server")
+PLACES = ("HANDRAIL_STATE_DIR", "HANDRAIL_CONFIG", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+"""Variables that say where the server keeps its record and finds its settings."""
 _NEUTRAL_FOLDER = "/"
 _KEPT_LOG_LINES = 30
 _SHOWN_LOG_LINES = 8
@@ -53,7 +55,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def start(self, command: Sequence[str], environment: Mapping[str, str] | None) -> None:
         """Start `command`. Its own session keeps the terminal's Ctrl-C from it: that is the client's to handle."""
         await asyncio.get_running_loop().subprocess_exec(
-            lambda: self, *command, env=environment, cwd=_NEUTRAL_FOLDER, start_new_session=True
+            lambda: self,
+            *command,
+            env=_seen_from_here(os.environ if environment is None else environment),
+            cwd=_NEUTRAL_FOLDER,
+            start_new_session=True,
         )
 
     @property
@@ -134,6 +140,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if not self._told:
             self._told = True
             self.on_gone(ServerGone(self.exit_code, tuple(self.log)))
+
+
+def _seen_from_here(environment: Mapping[str, str]) -> dict[str, str]:
+    """Make the places absolute: a relative one is meant from our folder, not from the server's."""
+    named = {name: environment[name] for name in PLACES if environment.get(name)}
+    return {**environment, **{name: os.path.abspath(os.path.expanduser(path)) for name, path in named.items()}}
 
 
 def _how(exit_code: int | None) -> str:

@@ -34,9 +34,10 @@ def _state(folder: Path) -> Any:
     """Point the server to a state of its own."""
     ours = {
         "HANDRAIL_STATE_DIR": str(folder / "state"),
-        "HANDRAIL_CONFIG": str(folder / "none"),
+        "HANDRAIL_CONFIG": str(folder / "config.toml"),
         "HANDRAIL_OFFLINE": "1",
     }
+    (folder / "config.toml").touch()
     before = dict(os.environ)
     os.environ.update(ours)
     try:

@@ -209,6 +209,7 @@ def environment(folder: Path) -> dict[str, str]:
     """Return an environment with folders of the test's own for all that Neovim and the server keep."""
     places = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "DATA", "STATE", "CACHE")}
     ours = {"HANDRAIL_STATE_DIR": str(folder / "handrail"), "HANDRAIL_CONFIG": str(folder / "config.toml")}
+    (folder / "config.toml").touch()
     return {**os.environ, **places, **ours, "NVIM_LOG_FILE": str(folder / "nvim.log")}
 
 

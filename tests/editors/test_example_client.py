@@ -26,6 +26,7 @@ def test_the_example_runs_a_turn_with_an_approval(
 ) -> None:
     monkeypatch.setenv("HANDRAIL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("HANDRAIL_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").touch()
     monkeypatch.setenv("HANDRAIL_OFFLINE", "1")
     calls = [bash("c1", "echo hi > made; echo done; sleep 0.2"), bash("c2", "touch refused")]
     frames = [chat_body("I look.", calls), chat_body("It is made.")]

@@ -15,6 +15,7 @@ from tests.wire.double import Answer, ProviderDouble
 
 
 async def handrail(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    (folder / "config.toml").touch()
     environment = {
         **os.environ,
         "HANDRAIL_STATE_DIR": str(folder / "state"),

@@ -303,6 +303,7 @@ def _write_settings(folder: Path, machine: Mapping[str, Any], *, trusted: bool) 
 
 @contextmanager
 def _serving(code: Path, folder: Path, vsix: Path | None, *, trusted: bool) -> Iterator[str]:
+    (folder / "config.toml").touch()
     environ = {
         **os.environ,
         "EXTENSIONS_GALLERY": "{}",

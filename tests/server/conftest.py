@@ -96,6 +96,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state folder and settings of the test's own, and no live model."""
     monkeypatch.setenv("HANDRAIL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("HANDRAIL_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").touch()
     monkeypatch.setenv("HANDRAIL_OFFLINE", "1")
     return tmp_path
 

@@ -25,6 +25,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     """A client of a whole server that may call a model."""
     monkeypatch.setenv("HANDRAIL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("HANDRAIL_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").touch()
     monkeypatch.setenv("HANDRAIL_OFFLINE", "0")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-abcdefghijklmnop0123")
     async with loopback(create("test")) as client:
