@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
+from prompt_toolkit import PromptSession
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console, ConsoleDimensions
@@ -24,6 +25,26 @@ from tests.editors.terminal_stub import call
 ENTER, ESCAPE, CTRL_C, CTRL_D, UP = "\r", "\x1b", "\x03", "\x04", "\x1b[A"
 
 
+class WatchedAsker(Asker):
+    """An asker that tells how many questions were put."""
+
+    asked = 0
+    _newest: PromptSession[str] | None = None
+
+    def _session(self, *arguments: type[Exception]) -> PromptSession[str]:
+        self.asked += 1
+        self._newest = super()._session(*arguments)
+        return self._newest
+
+    async def after(self, asked: int, task: asyncio.Task[Decision | None]) -> None:
+        """Return when a question after the first `asked` ones is on the screen, or there will be none."""
+        while not task.done():
+            if self.asked > asked and self._newest is not None and self._newest.app.is_running:
+                break
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.01)
+
+
 class Desk:
     """A face, its keyboard and its paper."""
 
@@ -32,7 +53,9 @@ class Desk:
         self.paper = io.StringIO()
         self.analyzed: list[str] = []
         self.console = Console(file=self.paper, width=60, markup=False, highlight=False, emoji=False)
-        self.face = TerminalFace(self.console, Asker(keyboard, DummyOutput()))
+        self.asker = WatchedAsker(keyboard, DummyOutput())
+        self.face = TerminalFace(self.console, self.asker)
+        self._task: asyncio.Task[Decision | None]
         self.face.analyze = self.analyze
 
     @property
@@ -49,17 +72,22 @@ class Desk:
 
     @asynccontextmanager
     async def asking(self, asked: Call) -> AsyncIterator[asyncio.Task[Decision | None]]:
-        task = asyncio.ensure_future(self.face.ask(asked))
-        await asyncio.sleep(0.05)
+        put = self.asker.asked
+        task = self._task = asyncio.ensure_future(self.face.ask(asked))
+        await asyncio.wait_for(self.asker.after(put, task), 5)
         yield task
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     async def type(self, *keys: str) -> None:
-        """Type each text when the face had time to ask."""
+        """Type each text when the face has asked what it answers; only an answer brings the next question."""
         for each in keys:
+            put = self.asker.asked
             self.keyboard.send_text(each)
-            await asyncio.sleep(0.06)
+            if each.endswith((ENTER, CTRL_C, CTRL_D)):
+                await asyncio.wait_for(self.asker.after(put, self._task), 5)
+            else:
+                await asyncio.sleep(0.06)
 
     async def answered(self, asked: Call, *keys: str) -> Decision | None:
         async with self.asking(asked) as task:
