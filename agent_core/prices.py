@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.errors import SettingsError
-from agent_core.regular_files import read_regular
+from agent_core.regular_files import read_regular, why_unread
 from agent_core.types import Usage
 
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
@@ -61,7 +61,7 @@ def read_price_file(path: Path) -> dict[str, dict[str, Any]]:
         text = read_regular(path).decode()
         entries = json.loads(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The price file {path} cannot be read: {error}. Check its path.") from error
+        raise SettingsError(f"The price file {path} cannot be read: {why_unread(error)}. Check its path.") from error
     except json.JSONDecodeError as error:
         raise SettingsError(f"The price file {path}, line {error.lineno}: {error.msg}. Correct it.") from error
     except RecursionError:

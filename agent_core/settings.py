@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from agent_core.errors import SettingsError
-from agent_core.regular_files import read_regular
+from agent_core.regular_files import read_regular, why_unread
 from agent_core.types import Limits
 
 WORKSPACE_FILE = ".handrail.toml"
@@ -107,7 +107,9 @@ class Settings(Strict):
     dialect: Literal["chat", "responses", "anthropic", "text"] | None = Field(
         default=None, description="How to speak to the model; by default it follows from the name."
     )
-    api_base: str | None = Field(default=None, description="The provider's address, as its own client takes it.")
+    api_base: str | None = Field(
+        default=None, description="The provider's address, as its own client takes it (OpenAI: with /v1)."
+    )
     model_options: dict[str, JsonValue] = Field(default={}, description="Passed to the provider as they are.")
     ca_bundle: str | None = Field(default=None, description="File with the certificates to check the provider by.")
     price_file: str | None = Field(
@@ -120,7 +122,11 @@ class Settings(Strict):
     completion: Literal["reply", "submit"] = Field(
         default="reply", description="What ends a turn: a reply without a call, or the submission of the work."
     )
-    mode: Literal["ask", "rules", "plan", "trusted"] = Field(default="ask", description="How commands are judged.")
+    mode: Literal["ask", "rules", "plan", "trusted"] = Field(
+        default="ask",
+        description="ask: only what you remembered runs; rules: allow rules too; plan: only reading; "
+        "trusted: all that no rule stops.",
+    )
     rules: list[RuleSettings | str] = Field(default=[], description='Rules, or names of shipped sets ("read-only").')
     limits: LimitSettings = Field(default=LimitSettings(), description="When a turn stops by itself.")
     history_budget: int | None = Field(default=None, gt=0, description="Tokens of history sent to the model.")
@@ -159,7 +165,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise SettingsError(f"The settings file {path} is nested too deeply. Correct it.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"The settings file {path} cannot be read: {error}.") from None
+        told = f"The settings file {path} cannot be read: {why_unread(error)}. Correct it, or move it away."
+        raise SettingsError(told) from None
 
 
 def workspace_rules(path: Path) -> list[RuleSettings]:

@@ -22,7 +22,7 @@ from typing import Any
 from agent_core.dialects import Delta, Dialect, Query
 from agent_core.errors import ProviderFailure, SettingsError
 from agent_core.failures import failure_from_report
-from agent_core.regular_files import read_regular
+from agent_core.regular_files import read_regular, why_unread
 from agent_core.remarks import remark
 from agent_core.tape_marks import answered_ids, differences, request_marks, shape_digest
 from agent_core.types import AssistantTurn, FailureKind, Message, ModelReply
@@ -96,7 +96,7 @@ class Tape:
         try:
             text = read_regular(path).decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"The tape {path} cannot be read: {error}. Check `replay`.") from error
+            raise SettingsError(f"The tape {path} cannot be read: {why_unread(error)}. Check its path.") from error
         return cls.parse(text, str(path))
 
     @classmethod

@@ -153,6 +153,8 @@ def _frames_so_far(path: Path, model: str, dialect: str) -> int:
     """Return how many frames a tape has that is to be continued, 0 if there is no file yet."""
     if not path.exists():
         return 0
+    if not path.is_file():
+        raise SettingsError(f"{path} is no regular file, so nothing can be recorded to it. Name a file in `record`.")
     tape = Tape.load(path)
     fits = (tape.model, tape.dialect) == (model, dialect) and read_regular(path).endswith(_TAIL.encode())
     if not fits:

@@ -5,8 +5,8 @@ Invariants: names of keys, never values; a check that cannot be made says so; no
 
 from __future__ import annotations
 
-import os
 import platform
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
@@ -70,11 +70,14 @@ def _state(environ: Mapping[str, str]) -> wire.Check:
     folder = state_folder(environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        usable = os.access(folder, os.W_OK | os.X_OK)
-    except OSError:
-        usable = False
-    way_out = None if usable else "Make the folder writable, or set HANDRAIL_STATE_DIR to one that is."
-    return wire.Check(name="state folder", ok=usable, detail=str(folder), way_out=way_out)
+        with tempfile.TemporaryFile(dir=folder) as file:  # permissions alone do not tell of a full disk
+            file.write(bytes(4096))
+            file.flush()
+    except OSError as fault:
+        detail = f"nothing can be written to {folder}: {fault.strerror}"
+        way_out = "Free space, make the folder writable, or set HANDRAIL_STATE_DIR to another one."
+        return wire.Check(name="state folder", ok=False, detail=detail, way_out=way_out)
+    return wire.Check(name="state folder", ok=True, detail=str(folder))
 
 
 def _settings(refused: str, environ: Mapping[str, str]) -> wire.Check:

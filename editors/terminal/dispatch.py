@@ -77,6 +77,8 @@ def _task(options: argparse.Namespace) -> Task:
         raise Problem("--refresh records by itself: leave out --resume, --replay and --record.", Exit.USAGE)
     if options.task is None and options.resume is None and options.refresh is None:
         raise Problem('There is no task. Give one: handrail run "TASK" --model NAME', Exit.USAGE)
+    if options.task is not None and not options.task.strip():
+        raise Problem('The task is empty. Say what to do: handrail run "TASK" --model NAME', Exit.USAGE)
     if not options.cwd.is_dir():
         fault = "is not a folder" if options.cwd.exists() else "does not exist"
         raise Problem(f"{options.cwd} {fault}. Give the project's folder by --cwd.", Exit.USAGE)

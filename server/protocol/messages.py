@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from server.protocol.base import Params, Wire
 from server.protocol.session import Analysis, ProposedRule, SessionInfo, Step, Verdict
@@ -59,12 +59,20 @@ class ContextItem(Params):
     )
 
 
+def _not_blank(text: str | None) -> str | None:
+    if text is not None and not text.strip():
+        raise ValueError("it is blank: say what to do, or leave it out")
+    return text
+
+
 class StepParams(SessionParams):
     """Params of `session/step`."""
 
     prompt: str | None = Field(default=None, description="The task; left out only to go on with an unfinished turn.")
     context: list[ContextItem] | None = Field(default=None, description="What the editor knows.")
     max_steps: int | None = Field(default=1, ge=1, description="Steps to make; null: until the turn ends.")
+
+    _said = field_validator("prompt")(_not_blank)
 
 
 class Decision(Params):
@@ -121,6 +129,8 @@ class QueueParams(SessionParams):
 
     prompt: str | None = Field(default=None, description="The words.")
     withdraw: str | None = Field(default=None, description="Key of a queued prompt to take back.")
+
+    _said = field_validator("prompt")(_not_blank)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

@@ -37,13 +37,19 @@ class Limits(StrictParams):
     """When a turn stops by itself. A member that is left out keeps its default; 0 is no limit."""
 
     max_steps: int | None = Field(default=None, ge=0, description="Steps in a turn.")
-    max_cost: float | None = Field(default=None, ge=0, description="US dollars in a turn.")
-    max_seconds: float | None = Field(default=None, ge=0, description="Seconds of a turn.")
+    max_cost: float | None = Field(
+        default=None, ge=0, description="US dollars in a session; needs a model of known price."
+    )
+    max_seconds: float | None = Field(
+        default=None, ge=0, description="Seconds of work in a turn, waiting for you left out."
+    )
     max_format_errors: int | None = Field(default=None, ge=0, description="Malformed replies in a row.")
-    max_repeats: int | None = Field(default=None, ge=0, description="Identical steps in a row.")
+    max_repeats: int | None = Field(
+        default=None, ge=0, description="Identical commands with identical results in a row."
+    )
     max_rejections: int | None = Field(default=None, ge=0, description="Rejections without a reason in a row.")
-    max_turn_tokens: int | None = Field(default=None, ge=0, description="Tokens that a turn may use.")
-    max_attempts: int | None = Field(default=None, ge=1, description="Attempts per query of the model.")
+    max_turn_tokens: int | None = Field(default=None, ge=0, description="Tokens that a turn may use, input and output.")
+    max_attempts: int | None = Field(default=None, ge=1, description="Attempts per query, the first included.")
 
 
 class CommandSettings(StrictParams):
@@ -51,8 +57,8 @@ class CommandSettings(StrictParams):
 
     timeout: float | None = Field(default=None, gt=0, description="Seconds a command may run.")
     output_limit: int | None = Field(default=None, gt=0, description="Bytes of output that the model is shown.")
-    memory_limit: int | None = Field(default=None, gt=0, description="Bytes of memory a command may use (Linux).")
-    process_limit: int | None = Field(default=None, gt=0, description="Processes a command may have (Linux).")
+    memory_limit: int | None = Field(default=None, gt=0, description="Bytes of memory that a command may use (Linux).")
+    process_limit: int | None = Field(default=None, gt=0, description="Processes that a command may have (Linux).")
     env: dict[str, str] | None = Field(default=None, description="Variables added to a command's environment.")
     inherit: list[str] | None = Field(default=None, description="More names of variables passed on to commands.")
 
@@ -61,9 +67,9 @@ class Templates(StrictParams):
     """Jinja2 templates of what the model is told."""
 
     system: str | None = Field(default=None, description="The system prompt.")
-    task: str | None = Field(default=None, description="The first prompt of a session.")
-    observation: str | None = Field(default=None, description="What the model is told about a command's result.")
-    format_error: str | None = Field(default=None, description="What the model is told about a malformed reply.")
+    task: str | None = Field(default=None, description="A prompt of the person; `task` holds their words.")
+    observation: str | None = Field(default=None, description="What became of a call; `output` holds the result.")
+    format_error: str | None = Field(default=None, description="What was wrong with a reply; `error` says it.")
 
 
 class Settings(StrictParams):
@@ -71,21 +77,21 @@ class Settings(StrictParams):
     only from the user's own scope; a client never reads it from a workspace's files.
     """  # noqa: D205
 
-    model: str | None = Field(default=None, description="The model's name, as litellm takes it.")
+    model: str | None = Field(
+        default=None, description="The model's name, as litellm takes it, such as `openai/gpt-5`."
+    )
     models: list[str] | None = Field(default=None, description="Several models that are asked instead of `model`.")
     rotation: Literal["in_turn", "random"] | None = Field(default=None, description="Which of `models` is asked next.")
     dialect: Literal["chat", "responses", "anthropic", "text"] | None = Field(
-        default=None, description="How to speak to the model; by default it follows from the model's name."
+        default=None, description="How to speak to the model; by default it follows from the name."
     )
     api_base: str | None = Field(
-        default=None, description="The provider's address, as its own client takes it (OpenAI with /v1)."
+        default=None, description="The provider's address, as its own client takes it (OpenAI: with /v1)."
     )
     model_options: str | None = Field(
         default=None, description="A JSON object as text, passed to the provider as it is; an object is taken as well."
     )
-    ca_bundle: str | None = Field(
-        default=None, description="File with the certificates that the provider is checked by."
-    )
+    ca_bundle: str | None = Field(default=None, description="File with the certificates to check the provider by.")
     price_file: str | None = Field(
         default=None, description="A JSON file with prices of models, over the built-in ones."
     )
@@ -100,8 +106,8 @@ class Settings(StrictParams):
     )
     mode: Mode | None = Field(
         default=None,
-        description="ask: remembered approvals run, the rest is asked. rules: allow rules run too. plan: only reading. "
-        "trusted: all but what a rule denies or asks.",
+        description="ask: only what you remembered runs; rules: allow rules too; plan: only reading; "
+        "trusted: all that no rule stops.",
     )
     rules: list[Rule | str] | None = Field(default=None, description='Rules, or names of shipped sets ("read-only").')
     limits: Limits | None = Field(default=None, description="When a turn stops by itself.")
@@ -117,7 +123,7 @@ class Settings(StrictParams):
     )
     record: str | None = Field(default=None, description="A file that the model's replies are recorded to.")
     sandbox: Literal["off", "read-only", "read-only+network", "workspace", "workspace+network"] | None = Field(
-        default=None, description="What commands may touch. If the sandbox cannot be had, commands are refused."
+        default=None, description="What commands may touch, by bubblewrap; where it cannot be had, they are refused."
     )
 
     @model_validator(mode="before")

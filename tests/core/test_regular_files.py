@@ -51,6 +51,17 @@ def test_a_pipe_in_the_place_of_a_file_that_is_named_is_refused_with_a_sentence(
     assert "not a regular file" in told
 
 
+@pytest.mark.parametrize("read", [read_toml, Tape.load, read_price_file])
+@pytest.mark.parametrize(("made", "why"), [("folder", "It is not a regular file"), ("bytes", "it is not UTF-8 text")])
+def test_what_is_no_text_is_told_with_reason_and_way_out(
+    tmp_path: Path, read: Callable[[Path], object], made: str, why: str
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir() if made == "folder" else place.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(SettingsError, match=rf"{place} cannot be read: {why}.*\. (Correct it|Check its path)"):
+        read(place)
+
+
 def test_a_pipe_among_what_a_folder_holds_is_left_out(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     for name in ("AGENTS.md", ".git/config", ".git/index"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,30 @@ def test_a_settings_file_that_is_named_and_not_there_is_told_and_nothing_runs(tm
 
 def test_without_a_name_no_file_is_needed(tmp_path: Path) -> None:
     assert handrail(tmp_path, "settings", "--show").returncode == 0
+
+
+@pytest.mark.parametrize("task", ["", "  "])
+def test_an_empty_task_is_refused(tmp_path: Path, task: str) -> None:
+    ended = handrail(tmp_path, "run", task, "--model", "m", "--on-ask", "deny")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        'handrail: The task is empty. Say what to do: handrail run "TASK" --model NAME\n',
+    )
+
+
+def test_doctor_tries_to_write_the_record(tmp_path: Path) -> None:
+    """A folder may be there and of the right permissions, and yet take nothing."""
+    told = handrail(tmp_path, "doctor", HANDRAIL_STATE_DIR="/proc/self").stdout
+    assert "✗ state folder: nothing can be written to /proc/self: " in told
+    assert "Free space, make the folder writable, or set HANDRAIL_STATE_DIR to another one." in told
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_a_recording_goes_to_a_file_alone(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "place"
+    place.mkdir() if kind == "folder" else os.mkfifo(place)
+    arguments = ["run", "do it", "--model", "openai/m", "--set", "apiBase=http://127.0.0.1:9/v1", "--on-ask", "deny"]
+    ended = handrail(tmp_path, *arguments, "--record", str(place), HANDRAIL_OFFLINE="0", OPENAI_API_KEY="x")
+    assert ended.returncode == 2
+    assert str(place) in ended.stderr
+    assert "file" in ended.stderr

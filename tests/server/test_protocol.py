@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from agent_core import settings
 from agent_core import types as core
 from server.protocol import (
     METHODS,
@@ -19,6 +20,7 @@ from server.protocol import (
     Limits,
     NewParams,
     Params,
+    QueueParams,
     Settings,
     Snapshot,
     StepParams,
@@ -95,6 +97,14 @@ def test_unknown_members_of_params_are_ignored() -> None:
     assert StepParams.model_validate({"sessionId": "s", "later": {"jsonrpc": "2.0"}}).session_id == "s"
 
 
+@pytest.mark.parametrize("model", [StepParams, QueueParams])
+def test_a_blank_prompt_is_refused(model: type[Params]) -> None:
+    for blank in ("", " \n"):
+        assert "prompt\n  Value error, it is blank: say what to do" in _refusal(
+            model, {"sessionId": "s", "prompt": blank}
+        )
+
+
 def test_unknown_words_do_not_break_a_client() -> None:
     snapshot = Snapshot.model_validate(
         {"sessionId": "s", "revision": 1, "state": "dreaming", "cwd": "file:///w", "mode": "new", "other": 1}
@@ -161,3 +171,22 @@ def test_importing_the_protocol_imports_nothing_but_pydantic() -> None:
     )
     of_pydantic = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
     assert set(out.stdout.split()) - set(sys.stdlib_module_names) <= {"server"} | of_pydantic
+
+
+def test_a_setting_means_the_same_in_the_file_and_on_the_wire() -> None:
+    ours, wire = meanings(settings.Settings), meanings(Settings)
+    assert wire.keys() <= ours.keys()
+    # On the wire an object may also be JSON text.
+    assert {name: ours[name] for name in wire} | {"model_options": ""} == wire | {"model_options": ""}
+
+
+def meanings(model: type[BaseModel], outer: str = "") -> dict[str, str | None]:
+    """Return each setting's description by its dotted name, members of a group beside the group."""
+    found: dict[str, str | None] = {}
+    for name, field in model.model_fields.items():
+        found[outer + name] = field.description
+        kinds = [field.annotation, *get_args(field.annotation)]
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                found |= meanings(kind, f"{outer}{name}.")
+    return found

@@ -147,19 +147,19 @@ export interface Rule {
 export interface Limits {
   /** Steps in a turn. */
   maxSteps?: number;
-  /** US dollars in a turn. */
+  /** US dollars in a session; needs a model of known price. */
   maxCost?: number;
-  /** Seconds of a turn. */
+  /** Seconds of work in a turn, waiting for you left out. */
   maxSeconds?: number;
   /** Malformed replies in a row. */
   maxFormatErrors?: number;
-  /** Identical steps in a row. */
+  /** Identical commands with identical results in a row. */
   maxRepeats?: number;
   /** Rejections without a reason in a row. */
   maxRejections?: number;
-  /** Tokens that a turn may use. */
+  /** Tokens that a turn may use, input and output. */
   maxTurnTokens?: number;
-  /** Attempts per query of the model. */
+  /** Attempts per query, the first included. */
   maxAttempts?: number;
 }
 
@@ -169,9 +169,9 @@ export interface CommandSettings {
   timeout?: number;
   /** Bytes of output that the model is shown. */
   outputLimit?: number;
-  /** Bytes of memory a command may use (Linux). */
+  /** Bytes of memory that a command may use (Linux). */
   memoryLimit?: number;
-  /** Processes a command may have (Linux). */
+  /** Processes that a command may have (Linux). */
   processLimit?: number;
   /** Variables added to a command's environment. */
   env?: Record<string, string>;
@@ -183,29 +183,29 @@ export interface CommandSettings {
 export interface Templates {
   /** The system prompt. */
   system?: string;
-  /** The first prompt of a session. */
+  /** A prompt of the person; `task` holds their words. */
   task?: string;
-  /** What the model is told about a command's result. */
+  /** What became of a call; `output` holds the result. */
   observation?: string;
-  /** What the model is told about a malformed reply. */
+  /** What was wrong with a reply; `error` says it. */
   formatError?: string;
 }
 
 /** Settings of a session. What loosens (rules that allow, mode, apiBase, env, templates, sandbox off, paths) counts only from the user's own scope; a client never reads it from a workspace's files. */
 export interface Settings {
-  /** The model's name, as litellm takes it. */
+  /** The model's name, as litellm takes it, such as `openai/gpt-5`. */
   model?: string;
   /** Several models that are asked instead of `model`. */
   models?: string[];
   /** Which of `models` is asked next. */
   rotation?: "in_turn" | "random";
-  /** How to speak to the model; by default it follows from the model's name. */
+  /** How to speak to the model; by default it follows from the name. */
   dialect?: "chat" | "responses" | "anthropic" | "text";
-  /** The provider's address, as its own client takes it (OpenAI with /v1). */
+  /** The provider's address, as its own client takes it (OpenAI: with /v1). */
   apiBase?: string;
   /** A JSON object as text, passed to the provider as it is; an object is taken as well. */
   modelOptions?: string;
-  /** File with the certificates that the provider is checked by. */
+  /** File with the certificates to check the provider by. */
   caBundle?: string;
   /** A JSON file with prices of models, over the built-in ones. */
   priceFile?: string;
@@ -219,7 +219,7 @@ export interface Settings {
   requestTimeout?: number;
   /** What ends a turn: a reply without a call, or the submission of the work. */
   completion?: "reply" | "submit";
-  /** ask: remembered approvals run, the rest is asked. rules: allow rules run too. plan: only reading. trusted: all but what a rule denies or asks. */
+  /** ask: only what you remembered runs; rules: allow rules too; plan: only reading; trusted: all that no rule stops. */
   mode?: "ask" | "rules" | "plan" | "trusted";
   /** Rules, or names of shipped sets ("read-only"). */
   rules?: (Rule | string)[];
@@ -239,7 +239,7 @@ export interface Settings {
   strictReplay?: boolean;
   /** A file that the model's replies are recorded to. */
   record?: string;
-  /** What commands may touch. If the sandbox cannot be had, commands are refused. */
+  /** What commands may touch, by bubblewrap; where it cannot be had, they are refused. */
   sandbox?: "off" | "read-only" | "read-only+network" | "workspace" | "workspace+network";
 }
 

@@ -107,46 +107,46 @@
 --- When a turn stops by itself. A member that is left out keeps its default; 0 is no limit.
 ---@class handrail.Limits
 ---@field maxSteps? integer Steps in a turn.
----@field maxCost? number US dollars in a turn.
----@field maxSeconds? number Seconds of a turn.
+---@field maxCost? number US dollars in a session; needs a model of known price.
+---@field maxSeconds? number Seconds of work in a turn, waiting for you left out.
 ---@field maxFormatErrors? integer Malformed replies in a row.
----@field maxRepeats? integer Identical steps in a row.
+---@field maxRepeats? integer Identical commands with identical results in a row.
 ---@field maxRejections? integer Rejections without a reason in a row.
----@field maxTurnTokens? integer Tokens that a turn may use.
----@field maxAttempts? integer Attempts per query of the model.
+---@field maxTurnTokens? integer Tokens that a turn may use, input and output.
+---@field maxAttempts? integer Attempts per query, the first included.
 
 --- How commands run.
 ---@class handrail.CommandSettings
 ---@field timeout? number Seconds a command may run.
 ---@field outputLimit? integer Bytes of output that the model is shown.
----@field memoryLimit? integer Bytes of memory a command may use (Linux).
----@field processLimit? integer Processes a command may have (Linux).
+---@field memoryLimit? integer Bytes of memory that a command may use (Linux).
+---@field processLimit? integer Processes that a command may have (Linux).
 ---@field env? table<string, string> Variables added to a command's environment.
 ---@field inherit? string[] More names of variables passed on to commands.
 
 --- Jinja2 templates of what the model is told.
 ---@class handrail.Templates
 ---@field system? string The system prompt.
----@field task? string The first prompt of a session.
----@field observation? string What the model is told about a command's result.
----@field formatError? string What the model is told about a malformed reply.
+---@field task? string A prompt of the person; `task` holds their words.
+---@field observation? string What became of a call; `output` holds the result.
+---@field formatError? string What was wrong with a reply; `error` says it.
 
 --- Settings of a session. What loosens (rules that allow, mode, apiBase, env, templates, sandbox off, paths) counts only from the user's own scope; a client never reads it from a workspace's files.
 ---@class handrail.Settings
----@field model? string The model's name, as litellm takes it.
+---@field model? string The model's name, as litellm takes it, such as `openai/gpt-5`.
 ---@field models? string[] Several models that are asked instead of `model`.
 ---@field rotation? "in_turn"|"random" Which of `models` is asked next.
----@field dialect? "chat"|"responses"|"anthropic"|"text" How to speak to the model; by default it follows from the model's name.
----@field apiBase? string The provider's address, as its own client takes it (OpenAI with /v1).
+---@field dialect? "chat"|"responses"|"anthropic"|"text" How to speak to the model; by default it follows from the name.
+---@field apiBase? string The provider's address, as its own client takes it (OpenAI: with /v1).
 ---@field modelOptions? string A JSON object as text, passed to the provider as it is; an object is taken as well.
----@field caBundle? string File with the certificates that the provider is checked by.
+---@field caBundle? string File with the certificates to check the provider by.
 ---@field priceFile? string A JSON file with prices of models, over the built-in ones.
 ---@field images? boolean Whether marked images in a command's output reach the model.
 ---@field maxTokens? integer Tokens that one reply may have.
 ---@field stream? boolean Whether replies are streamed.
 ---@field requestTimeout? number Seconds that one query may take.
 ---@field completion? "reply"|"submit" What ends a turn: a reply without a call, or the submission of the work.
----@field mode? "ask"|"rules"|"plan"|"trusted" ask: remembered approvals run, the rest is asked. rules: allow rules run too. plan: only reading. trusted: all but what a rule denies or asks.
+---@field mode? "ask"|"rules"|"plan"|"trusted" ask: only what you remembered runs; rules: allow rules too; plan: only reading; trusted: all that no rule stops.
 ---@field rules? (handrail.Rule|string)[] Rules, or names of shipped sets ("read-only").
 ---@field limits? handrail.Limits When a turn stops by itself.
 ---@field historyBudget? integer Tokens of history sent to the model.
@@ -156,7 +156,7 @@
 ---@field replay? string A tape (file) that replaces the live model.
 ---@field strictReplay? boolean Whether a tape is left where a request differs at all.
 ---@field record? string A file that the model's replies are recorded to.
----@field sandbox? "off"|"read-only"|"read-only+network"|"workspace"|"workspace+network" What commands may touch. If the sandbox cannot be had, commands are refused.
+---@field sandbox? "off"|"read-only"|"read-only+network"|"workspace"|"workspace+network" What commands may touch, by bubblewrap; where it cannot be had, they are refused.
 
 --- What the policy says about a command.
 ---@class handrail.Verdict
