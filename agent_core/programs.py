@@ -156,6 +156,19 @@ def inner_commands(argv: Sequence[_Word]) -> Iterator[tuple[_Word, ...]]:
         yield from (tuple(argv[at:]) for at in range(1, min(len(argv), _MOST_READINGS)))
 
 
+def runs_unknown(words: Sequence[str | None]) -> bool:
+    """Whether such as `npx` or `uv run` may run what one of the words that are not known stands for."""
+    length = next((len(runner) for runner in _RUNNERS if tuple(words[: len(runner)]) == runner), len(words))
+    before = ""
+    for word in words[length:]:
+        if word is None:
+            return True
+        if not word.startswith("-") and not before.startswith("-"):  # else it may be the value of the option before
+            return False
+        before = word
+    return False
+
+
 def inner_texts(argv: Sequence[str | None]) -> Iterator[str]:
     """Yield the shell texts among the arguments of a shell or of `eval`."""
     name = known_name(argv[0] or "")

@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from agent_core.program_risks import known_name, may_be_alias
-from agent_core.programs import FINDERS, INTERPRETERS, WRAPPERS, inner_commands, inner_texts, reads_commands
+from agent_core.programs import (
+    FINDERS,
+    INTERPRETERS,
+    WRAPPERS,
+    inner_commands,
+    inner_texts,
+    reads_commands,
+    runs_unknown,
+)
 from agent_core.rules import Rule, only_reads
 from agent_core.shell_syntax import PARSE_ERROR, TOO_LONG, Analysis, SimpleCommand, analyse
 from agent_core.types import Verdict
@@ -151,7 +159,7 @@ def _hides(simple: SimpleCommand) -> str | None:
     name = known_name(program)
     if name in _REDEFINING:
         return f"`{name}` can give a command another meaning"
-    if (name in WRAPPERS or name in FINDERS) and simple.expanded:
+    if simple.expanded and (name in WRAPPERS or name in FINDERS or runs_unknown(simple.words)):
         return f"`{simple.argv[min(simple.expanded)]}` may be the command that `{name}` runs"
     shells = (words for words in (simple.words, *inner_commands(simple.words)) if words[0] and reads_commands(words))
     shell = next(shells, None)

@@ -92,6 +92,8 @@ eval "git $x"
 env -u X $x
 xargs $x
 find . $x
+npx $x
+uv run --with y $x
 alias g=git
 hash -p /usr/bin/git g
 """)
@@ -133,6 +135,9 @@ bash -x build.sh all
 bash -eo pipefail -c 'make test'
 timeout 60 pytest -q
 npm run build
+npm run build $x
+npx eslint $files
+cargo test $x
 ls $HOME
 export X=1; ./run.sh
 find . -name '*.py' -exec wc -l {} +
