@@ -16,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyte
@@ -61,17 +61,22 @@ class Terminal:
         """Press keys."""
         os.write(self._main, keys.encode())
 
-    def answer(self, keys: str) -> str:
-        """Wait for the question, answer with `keys` and Enter, and return what was shown before the question."""
-        shown = self.question()
-        self.type(keys + "\r")
-        return shown
+    def question(self, *ends: str) -> str:
+        """Wait until the cursor stands at a question that ends so ("? >"), and return what was shown before it."""
+        self._until(lambda: self._line.endswith(ends or ("? >",)))
+        begin, self._read_to = self._read_to, len(self._shown)
+        return self._shown[begin:]
 
-    def question(self) -> str:
-        """Wait for the question, and return what was shown before it."""
-        shown = self.expect("Run it?")
-        self.expect("? >")
-        time.sleep(0.05)  # a person does not type into a question that is not drawn yet; such keys are dropped
+    def enter(self, keys: str) -> None:
+        """Answer the question at the cursor with `keys` and Enter, and wait until it is gone."""
+        asked = self._line
+        self.type(keys + "\r")
+        self._until(lambda: self._line != asked)
+
+    def answer(self, keys: str) -> str:
+        """Wait for the question, answer it, and return what was shown before it."""
+        shown = self.question()
+        self.enter(keys)
         return shown
 
     def exit_code(self, within: float = 10.0) -> int:
@@ -85,6 +90,16 @@ class Terminal:
     def shown(self) -> str:
         """All that was shown, without colours and cursor moves."""
         return self._shown
+
+    @property
+    def _line(self) -> str:
+        return str(self._screen.display[self._screen.cursor.y]).rstrip()
+
+    def _until(self, holds: Callable[[], bool], within: float = 15.0) -> None:
+        deadline = time.monotonic() + within
+        while not holds():
+            if not self._read(deadline - time.monotonic()):
+                raise AssertionError(f"it did not come to that, but to:\n{self.screen}")
 
     @property
     def screen(self) -> str:

@@ -87,7 +87,7 @@ def test_the_demo_says_when_the_repair_was_rejected(open_terminal: Open) -> None
 def test_stray_keys_run_nothing(open_terminal: Open, tmp_path: Path, project: Path) -> None:
     """UX-01, with a real terminal and a real server."""
     session = open_terminal(*run_with(tape(tmp_path / "t.json", ("", ["touch ran"]), ("ok", [])), project))
-    session.expect("? >")
+    session.question()
     for keys in ("\r", "\x1b", " \r", "x\r", "yy\r", "\x1b[A\r"):
         time.sleep(0.1)
         session.type(keys)
@@ -107,10 +107,10 @@ def test_keys_pressed_before_the_question_do_not_answer_it(open_terminal: Open, 
     session.expect("running")
     session.type("y\ry\r")
     session.expect("$ touch ran")
-    session.expect("? >")
+    session.question()
     time.sleep(0.3)
     assert not (project / "ran").exists()
-    session.type("y\r")
+    session.enter("y")
     assert session.exit_code() == 0
     assert (project / "ran").exists()
 
@@ -122,9 +122,8 @@ def test_an_edited_command_runs_instead(open_terminal: Open, tmp_path: Path, pro
     session.answer("e")
     session.expect("Ctrl-C: go back")
     session.type("\x7f" * 5 + "right\r")
-    session.expect("Run the edited command?")
-    time.sleep(0.1)
-    session.type("y\r")
+    session.question("goes back >")
+    session.enter("y")
     assert session.exit_code() == 0
     assert sorted(path.name for path in project.iterdir()) == ["right"]
 
@@ -171,14 +170,13 @@ def test_a_command_that_waits_is_there_again_after_leaving(open_terminal: Open, 
     """Left with Ctrl-D in the middle of an approval, and killed in the middle of one."""
     the_tape = tape(tmp_path / "t.json", ("Once.", ["echo x >> log"]), ("ok", []))
     session = open_terminal(*run_with(the_tape, project))
-    session.expect("? >")
-    time.sleep(0.1)
+    session.question()
     session.type(CTRL_D)
     session.expect("--resume ")
     session_id = session.expect("\n").strip()
     assert session.exit_code() == 3
     killed = open_terminal("run", "--resume", session_id)
-    killed.expect("? >")
+    killed.question()
     killed.process.kill()
     assert gone(str(tmp_path / "XDG_STATE_HOME"), 5) == []
     again = open_terminal("run", "--resume", session_id)
@@ -216,7 +214,7 @@ def test_without_a_terminal_nothing_hangs(tmp_path: Path, project: Path) -> None
 def test_a_server_that_dies_is_told_with_a_way_out(open_terminal: Open, tmp_path: Path, project: Path) -> None:
     """LS-10, LS-17: the question closes, and nothing was executed."""
     session = open_terminal(*run_with(tape(tmp_path / "t.json", ("", ["touch ran"]), ("ok", [])), project))
-    session.expect("? >")
+    session.question()
     server = subprocess.run(["pgrep", "-P", str(session.process.pid)], capture_output=True, text=True, check=True)
     os.kill(int(server.stdout), signal.SIGKILL)
     session.expect("go on: handrail run --resume ")
@@ -256,15 +254,13 @@ def test_one_answer_approves_only_what_is_on_the_screen(tmp_path: Path, project:
         for command in commands:
             terminal.question()
             whole = all(line in terminal.screen for line in command.split("\n"))
-            terminal.type("y\r")
+            terminal.enter("y")
             if not whole:
                 terminal.expect("did not fit on the screen; v shows all of it")
                 terminal.answer("v")
-                while (terminal.expect("? >", "q goes back >")).endswith("goes back >"):
-                    time.sleep(0.05)
-                    terminal.type("\r")
-                time.sleep(0.05)
-                terminal.type("y\r")
+                while terminal.question("? >", "goes back >").endswith("goes back >"):
+                    terminal.enter("")
+                terminal.enter("y")
             terminal.expect("exit 0")
             approved.append(whole)
         terminal.expect("the model ended its turn")

@@ -52,7 +52,7 @@ class Desk:
         self.keyboard = keyboard
         self.paper = io.StringIO()
         self.analyzed: list[str] = []
-        self.console = Console(file=self.paper, width=60, markup=False, highlight=False, emoji=False)
+        self.console = Console(file=self.paper, width=60, height=25, markup=False, highlight=False, emoji=False)
         self.asker = WatchedAsker(keyboard, DummyOutput())
         self.face = TerminalFace(self.console, self.asker)
         self._task: asyncio.Task[Decision | None]
