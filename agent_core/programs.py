@@ -195,3 +195,10 @@ def reads_commands(argv: Sequence[str | None]) -> bool:
         elif not word.startswith("--") and "s" in word:
             return True
     return True
+
+
+def may_feed_a_shell(words: Sequence[str | None]) -> bool:
+    """Whether `xargs` or `parallel` gives what it reads to a shell."""
+    if any(known_name(word or "") in _SHELLS for word in words[1:]):
+        return True
+    return known_name(words[0] or "") == "parallel" and not any(word and word.startswith(":::") for word in words)

@@ -61,6 +61,7 @@ _LONGEST_ANALYSED = 32_768  # characters; a longer text is not read closely by a
 # The parser's time grows with the square of how many of these signs a text has: 2,000 take it 0.1 seconds.
 _OPERATOR_SIGNS = "|&;<>()`{[$"
 _MOST_SIGNS = 2000
+_MOST_COMMANDS = 1000
 TOO_LONG = "a very long text"
 """The doubt about a text of which nothing was read: it has no commands here, whatever it runs."""
 _EMPTY, _COMMENT, PARSE_ERROR = "nothing to run", "only a comment", "a parse error"
@@ -141,6 +142,8 @@ def analyse(text: str) -> Analysis:
     if holds_deceptive(text):
         reading.doubt("control or invisible characters")
     reading.read()
+    if len(reading.commands) > _MOST_COMMANDS:
+        return Analysis((), (TOO_LONG,))
     if not reading.commands:
         reading.doubt(_COMMENT if text.lstrip().startswith("#") else _EMPTY)
     return Analysis(tuple(reading.commands), tuple(reading.doubts), tuple(reading.writes), tuple(reading.bodies))
@@ -172,7 +175,7 @@ class _Reading:
         if not _BLANKS.fullmatch(around):
             self.doubt(PARSE_ERROR)
         pending = [root]
-        while pending:
+        while pending and len(self.commands) <= _MOST_COMMANDS:
             node = pending.pop()
             pending += reversed(self._visit(node))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from agent_core.program_risks import known_name, may_be_alias
 from agent_core.programs import (
@@ -18,6 +18,7 @@ from agent_core.programs import (
     WRAPPERS,
     inner_commands,
     inner_texts,
+    may_feed_a_shell,
     reads_commands,
     runs_unknown,
 )
@@ -29,6 +30,7 @@ Words = tuple[str | None, ...]
 """A command's words; None stands for what the shell makes any number of words of."""
 
 _DEEPEST_TEXT = 3  # shell texts inside shell texts that are looked into
+_MOST_WORDS = 200
 _REDEFINING = frozenset({"alias", "enable", "hash"})
 _FED = frozenset({"parallel", "xargs"})
 _RUNNING_OPTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
@@ -65,25 +67,29 @@ class Tightening:
         for rule, words in self._candidates(analysis):
             if may_turn_out(rule, words):
                 return Verdict("ask", rule.name, f"it may turn out to be `{rule.words}`, for which there is a rule")
-        for program, handed in _handed(analysis) if self._rules else ():
-            named = self._named_in(handed)
-            if named:
-                return Verdict("ask", named.name, f"`{program}` may run `{named.words}`, for which there is a rule")
+        for program, rule in self._handed(analysis) if self._rules else ():
+            return Verdict("ask", rule.name, f"`{program}` may run `{rule.words}`, for which there is a rule")
         return None
 
-    def _named_in(self, text: str) -> Rule | None:
-        """Return a rule whose program and operands the text holds in order, or its program beside an expansion."""
-        tokens = _TOKEN.findall(text)
-        first: dict[str, int] = {}
-        for at, token in enumerate(tokens):
-            first.setdefault(known_name(token).casefold(), at)
-        expanded = _EXPANDED.search(text)
-        for program, at in first.items():
-            for rule in self._by_program.get(program, ()):
-                after = iter(tokens[at + 1 :])
-                if expanded or all(any(word in ("*", token) for token in after) for word in rule.operands):
-                    return rule
-        return None
+    def _handed(self, analysis: Analysis) -> Iterator[tuple[str, Rule]]:
+        """Yield each program that is handed a rule's program, before its operands or beside an expansion.
+
+        The operands may come later in the text: it may be a copy of the program that they are given to.
+        """
+        handed = list(_handed_texts(analysis))
+        tokens = [_TOKEN.findall(text) for _, text in handed]
+        first: dict[str, tuple[int, int]] = {}
+        for piece, (program, _) in enumerate(handed):
+            for at, token in enumerate(tokens[piece] if program else ()):
+                first.setdefault(known_name(token).casefold(), (piece, at))
+        for named, (piece, at) in first.items():
+            program, text = handed[piece]
+            for rule in self._by_program.get(named, ()):
+                after = chain(tokens[piece][at + 1 :], *tokens[piece + 1 :])
+                if _EXPANDED.search(text) or all(
+                    any(word in ("*", token) for token in after) for word in rule.operands
+                ):
+                    yield program, rule
 
     def _candidates(self, analysis: Analysis) -> Iterator[tuple[Rule, Words]]:
         for words in readings(analysis) if self._rules else ():
@@ -95,10 +101,15 @@ def readings(analysis: Analysis, depth: int = 0) -> Iterator[Words]:
     """Yield the words of every command that the text may run, also through wrappers and in texts among the words."""
     for simple in analysis.commands:
         yield simple.words
-        yield from inner_commands(simple.words)
+        yield from map(_bounded, inner_commands(simple.words))
         yield from _given_more_words(simple.words)
         for inner in _inner_analyses(simple, depth):
             yield from readings(inner, depth + 1)
+
+
+def _bounded(words: Words) -> Words:
+    """Return words of which so many are looked at for each of many readings; what comes after them is not known."""
+    return words if len(words) <= _MOST_WORDS else (*words[:_MOST_WORDS], None)
 
 
 def hidden_by(analysis: Analysis, depth: int = 0) -> str | None:
@@ -125,17 +136,18 @@ def may_turn_out(rule: Rule, words: Words) -> bool:
     return rule.names_program(words[0] or "") and may_be_alias(words)
 
 
-def _handed(analysis: Analysis) -> Iterator[tuple[str, str]]:
-    """Yield each program that may run what it is handed, with the text that it is handed."""
-    fed = ""
-    words = [" ".join((*simple.argv[1:], simple.around)) for simple in analysis.commands]
-    for simple, handed in zip(analysis.commands, words, strict=True):
-        if simple.expanded or not only_reads(simple.argv):
-            yield simple.argv[0], handed
-            name = known_name(simple.argv[0])
-            fed = fed or (simple.argv[0] if name in INTERPRETERS or name in WRAPPERS else "")
-    if fed:  # what it reads may come from any other part of the text
-        yield fed, " ".join((*words, *analysis.bodies))
+def _handed_texts(analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """Yield the words that each command is handed, and the bodies of heredocs, with the program that may run them.
+
+    That is "" for one that only reads, unless another may be fed by it.
+    """
+    runs = [bool(simple.expanded) or not only_reads(simple.argv) for simple in analysis.commands]
+    running = [simple.argv[0] for simple, itself in zip(analysis.commands, runs, strict=True) if itself]
+    fed = next((program for program in running if known_name(program) in INTERPRETERS | WRAPPERS), "")
+    for simple, itself in zip(analysis.commands, runs, strict=True):
+        yield simple.argv[0] if itself else fed, " ".join((*simple.argv[1:], simple.around))
+    if running:
+        yield fed or running[0], " ".join(analysis.bodies)
 
 
 def _inner_analyses(simple: SimpleCommand, depth: int) -> Iterator[Analysis]:
@@ -161,6 +173,8 @@ def _hides(simple: SimpleCommand) -> str | None:
         return f"`{name}` can give a command another meaning"
     if simple.expanded and (name in WRAPPERS or name in FINDERS or runs_unknown(simple.words)):
         return f"`{simple.argv[min(simple.expanded)]}` may be the command that `{name}` runs"
+    if name in _FED and may_feed_a_shell(simple.words):
+        return f"`{name}` makes commands of its input"
     shells = (words for words in (simple.words, *inner_commands(simple.words)) if words[0] and reads_commands(words))
     shell = next(shells, None)
     return f"`{shell[0]}` reads its commands from its input" if shell else None

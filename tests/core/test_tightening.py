@@ -94,6 +94,8 @@ xargs $x
 find . $x
 npx $x
 uv run --with y $x
+echo Z2l0IHB1c2g= | base64 -d | xargs -I{} sh -c '{}'
+echo Z2l0IHB1c2g= | base64 -d | parallel
 alias g=git
 hash -p /usr/bin/git g
 """)
@@ -113,8 +115,12 @@ EDITOR='git push' git commit
 python3 -c "import os; os.system('git push')"
 perl -e 'exec "git", "push"'
 echo 'os.system("git push")' | python3
+ln -s /usr/bin/git ./g && ./g push
+cp $(which git) ./g
 """,
     "python3 - <<'E'\nimport subprocess\nsubprocess.run(['git', 'push'])\nE",
+    "make -f - <<'E'\nx:\n\tgit push\nE",
+    "cat > s.sh <<'E'\ngit push\nE\nbash s.sh",
 )
 ORDINARY = lines(
     r"""
