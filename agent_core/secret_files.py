@@ -12,7 +12,7 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,6 +24,7 @@ from agent_core.secret_names import is_env_file, is_key_folder, may_hold_secrets
 _LEFT_OUT = frozenset({"node_modules", "site-packages", "__pycache__"})
 _WHILE_JUDGING = 0.02  # seconds: judging is done where the sessions' other work waits for it
 _AT_FIRST = 0.5
+_WAITING = 6  # times as long may pass where a disk or another program is waited for
 _MOST_FOLDERS = 20_000
 _CLOCK_NS = 20_000_000
 """File times come from a coarser clock than ours: a folder that changed this short before the look may change again."""
@@ -49,6 +50,15 @@ class _OutOfTime(Exception):
     pass
 
 
+def _timer(seconds: float) -> Callable[[], bool]:
+    """Return what tells whether so much of this thread's own time has passed, or far more in all.
+
+    A machine that is busy with something else makes no folder large.
+    """
+    own, all_ = time.thread_time() + seconds, time.monotonic() + seconds * _WAITING
+    return lambda: time.thread_time() > own or time.monotonic() > all_
+
+
 class SecretFiles:
     """Knows one workspace's folders; not for use by two threads at a time."""
 
@@ -57,7 +67,7 @@ class SecretFiles:
         self._known: dict[str, _Folder] = {}
 
     def below(self, folder: str, seconds: float = _WHILE_JUDGING) -> Below:
-        """Return what lies below a folder (absolute, links resolved), looking for at most so long."""
+        """Return what lies below a folder (absolute, links resolved); look for so many seconds of processor time."""
         try:
             if not stat.S_ISDIR(os.stat(folder).st_mode):
                 return Below()
@@ -67,7 +77,7 @@ class SecretFiles:
         links: list[str] = []
         whole = True
         try:
-            for place, seen in self._walk(folder, time.monotonic() + seconds):
+            for place, seen in self._walk(folder, _timer(seconds)):
                 secrets += (os.path.join(place, name) for name in seen.secrets)
                 links += (os.path.join(place, name) for name in seen.links)
         except _OutOfTime:
@@ -103,35 +113,35 @@ class SecretFiles:
                 break
         return False
 
-    def _walk(self, top: str, deadline: float) -> Iterator[tuple[str, _Folder]]:
+    def _walk(self, top: str, time_is_up: Callable[[], bool]) -> Iterator[tuple[str, _Folder]]:
         waiting = deque([top])  # nearest first
         while waiting:
-            if time.monotonic() > deadline or len(self._known) > _MOST_FOLDERS:
+            if time_is_up() or len(self._known) > _MOST_FOLDERS:
                 raise _OutOfTime
             place = waiting.popleft()
             try:
-                seen = self._folder(place, deadline)
+                seen = self._folder(place, time_is_up)
             except OSError:
                 continue  # it went away, or is not for us to read
             waiting += (os.path.join(place, name) for name in seen.folders)
             yield place, seen
 
-    def _folder(self, place: str, deadline: float) -> _Folder:
+    def _folder(self, place: str, time_is_up: Callable[[], bool]) -> _Folder:
         own = os.path.basename(place) == ".git"
         # What git's folder says changes with its configuration.
         changed = os.stat(os.path.join(place, "config") if own else place).st_mtime_ns
         known = self._known.get(place)
         if known is None or known.changed != changed:
             settled = changed if changed < time.time_ns() - _CLOCK_NS else 0
-            known = self._known[place] = _git_folder(place, settled) if own else self._look(place, settled, deadline)
+            known = self._known[place] = _git_folder(place, settled) if own else self._look(place, settled, time_is_up)
         return known
 
-    def _look(self, place: str, changed: int, deadline: float) -> _Folder:
+    def _look(self, place: str, changed: int, time_is_up: Callable[[], bool]) -> _Folder:
         secrets, links, folders = [], [], []
         in_keys = any(map(is_key_folder, place.removeprefix(self._root).split("/")))
         with os.scandir(place) as entries:
             for entry in entries:
-                if time.monotonic() > deadline:
+                if time_is_up():
                     raise _OutOfTime
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name not in _LEFT_OUT:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -62,6 +64,16 @@ def test_links_are_told_but_not_followed(tmp_path: Path) -> None:
     (tmp_path / "w" / "link").symlink_to(tmp_path / "elsewhere")
     below = SecretFiles(str(tmp_path / "w")).below(str(tmp_path / "w"))
     assert (below.secrets, below.links) == ((), ("link",))
+
+
+def test_a_busy_machine_hides_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a processor for a tenth of a second has not looked through a large folder."""
+    write(tmp_path, "nested/.env")
+    passed = itertools.count(time.monotonic(), 0.01)
+    clocks = SimpleNamespace(monotonic=lambda: next(passed), thread_time=time.thread_time, time_ns=time.time_ns)
+    monkeypatch.setattr(secret_files, "time", clocks)
+    below = SecretFiles(str(tmp_path)).below(str(tmp_path))
+    assert (below.whole, below.secrets) == (True, ("nested/.env",))
 
 
 def test_an_end_of_time_is_told(tmp_path: Path) -> None:
