@@ -7,6 +7,7 @@ whole, with its facts and warnings, is not approved before it was shown so (AP-2
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 
@@ -38,7 +39,7 @@ class TerminalFace:
 
     def __init__(self, console: Console | None = None, asker: Asker | None = None) -> None:
         self.analyze: Analyze | None = None
-        self._console = console or Console(markup=False, highlight=False, emoji=False)
+        self._console = console or _console()
         self._asker = asker or Asker()
         self._echo = Echo()
         self._now = _Now()
@@ -195,6 +196,12 @@ class TerminalFace:
         if await self._asker.line(question, hint="Enter shows them; q goes back", interrupt=_GoBack, end=_GoBack):
             self.show([Line("    ", "the rest was not shown", "quiet")])
             raise _GoBack
+
+
+def _console() -> Console:
+    """Return the terminal in its real size, whatever the variables say that a shell once exported."""
+    environ = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
+    return Console(markup=False, highlight=False, emoji=False, _environ=environ)
 
 
 def _decision(call: Call, decision: str, **more: str) -> Decision:
