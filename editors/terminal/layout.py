@@ -1,13 +1,14 @@
 """Lays lines out in rows of a terminal, and leaves out the middle of a command that would not fit on it.
 
 Invariants: no row is wider than the terminal; a command's first and last rows are kept; its facts and warnings and the
-question below it count, so that all of it is on the screen at once, or `unseen_rows` tells how much is not.
+question below it count, so that all of it is on the screen at once, or `unseen_rows` tells how much may not be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
+from unicodedata import east_asian_width
 
 from rich.cells import chop_cells
 from rich.console import Console, ConsoleDimensions
@@ -53,10 +54,35 @@ def all_rows_of(lines: Iterable[Line], width: int) -> list[Text]:
 
 def unseen_rows(lines: Sequence[Line], screen: ConsoleDimensions) -> int:
     """Return how many rows of a command and its facts are not on the screen when the question stands below them."""
-    shown = len(rows_of(lines, screen))
+    shown = rows_of(lines, screen)
     whole = len(all_rows_of(lines, screen.width))
-    left_out = whole - shown + 1 if whole > shown else 0  # one row of those shown is the notice
-    return left_out + max(0, shown - screenful(screen))
+    left_out = whole - len(shown) + 1 if whole > len(shown) else 0  # one row of those shown is the notice
+    return left_out + max(0, sum(_height(row, screen.width) for row in shown) - screenful(screen))
+
+
+def pages_of(lines: Iterable[Line], screen: ConsoleDimensions) -> list[list[Text]]:
+    """Return all rows of lines, as many at a time as are surely on the screen together above a question."""
+    pages: list[list[Text]] = [[]]
+    left = screenful(screen)
+    for row in all_rows_of(lines, screen.width):
+        height = _height(row, screen.width)
+        if height > left and pages[-1]:
+            pages.append([])
+            left = screenful(screen)
+        pages[-1].append(row)
+        left -= height
+    return pages
+
+
+def _height(row: Text, width: int) -> int:
+    """Return how many of the screen's rows this may take, where a terminal draws more signs wide than we think."""
+    return max(1, -(-_most_cells(row.plain) // width))
+
+
+def _most_cells(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(2 if not sign.isascii() and east_asian_width(sign) in "AFW" else 1 for sign in text)
 
 
 def screenful(screen: ConsoleDimensions) -> int:
@@ -75,12 +101,12 @@ def _shortened(rows: list[Text], room: int) -> list[Text]:
 
 
 def _laid_out(line: Line, width: int) -> list[Text]:
-    room = max(10, width - len(line.gutter))
+    again = _gutter_again(line)
+    room = max(10, width - max(map(_most_cells, (line.gutter, again))))
     if line.style in ("command", "output"):  # exact text breaks anywhere, prose between words
         parts = chop_cells(line.text, room) or [""]
     else:
         parts = [str(row).rstrip() for row in Text(line.text).wrap(_PLAIN, room)] or [""]
-    again = _gutter_again(line)
     rows = []
     for at, part in enumerate(parts):
         row = Text(end="").append(line.gutter if at == 0 else again, STYLES[line.gutter_style])

@@ -19,7 +19,7 @@ from rich.text import Text
 from editors.terminal.answers import HELP, read_answer
 from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
-from editors.terminal.layout import STYLES, all_rows_of, rows_of, screenful, unseen_rows
+from editors.terminal.layout import STYLES, pages_of, rows_of, unseen_rows
 from editors.terminal.text import count, inline
 from editors.terminal.turn import Analyze, CancelTurn, OutputLost, Undecided
 from editors.terminal.view import BLANK, Line, command_lines, detail_lines, judged, warning_lines
@@ -184,12 +184,11 @@ class TerminalFace:
 
     async def _whole(self, lines: Sequence[Line]) -> None:
         """Show all of a command, stopping at each screenful; go back if the person leaves before the end."""
-        rows = all_rows_of(lines, self._console.width)
-        at_once = screenful(self._console.size)
-        for start in range(0, len(rows), at_once):
-            if start:
-                await self._further(len(rows) - start)
-            self._print(rows[start : start + at_once])
+        first, *others = pages_of(lines, self._console.size)
+        self._print(first)
+        for at, page in enumerate(others):
+            await self._further(sum(map(len, others[at:])))
+            self._print(page)
 
     async def _further(self, left: int) -> None:
         question = f"  {count(left, 'more row')}  "

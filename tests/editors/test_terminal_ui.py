@@ -11,11 +11,12 @@ import pytest
 from prompt_toolkit import PromptSession
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions
 
 from editors.terminal.asking import Asker
 from editors.terminal.client import RequestFailed
-from editors.terminal.layout import all_rows_of, rows_of, unseen_rows
+from editors.terminal.layout import all_rows_of, pages_of, rows_of, unseen_rows
 from editors.terminal.turn import CancelTurn
 from editors.terminal.ui import TerminalFace
 from editors.terminal.view import BLANK, Line, command_lines
@@ -275,6 +276,17 @@ def test_a_command_and_its_facts_are_on_the_screen_together_or_their_lack_is_cou
     if unseen_rows(lines[2:], screen) and facts + 7 < height:
         assert "more rows; v shows all" in on_screen
         assert len(rows) == 2 + height - 3
+
+
+@pytest.mark.parametrize(("sign", "may_be_wide"), [("a", False), ("é", True), ("日", False), ("①", True), ("я", True)])
+def test_signs_that_some_terminals_draw_wide_are_counted_so(sign: str, may_be_wide: bool) -> None:
+    """A row that wraps where we do not expect it pushes the first ones off the screen."""
+    screen = ConsoleDimensions(60, 20)
+    lines = command_lines("\n".join([sign * (52 // cell_len(sign))] * 12))
+    assert len(all_rows_of(lines, 60)) == 12
+    assert (unseen_rows(lines, screen) > 0) == may_be_wide
+    assert len(pages_of(lines, screen)) == (2 if may_be_wide else 1)
+    assert [row for page in pages_of(lines, screen) for row in page] == all_rows_of(lines, 60)
 
 
 def test_rows_fit_the_width_and_markup_is_text() -> None:
