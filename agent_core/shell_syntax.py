@@ -106,7 +106,7 @@ _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirec
 _BEFORE_COMMENT = frozenset({b"", b" ", b"\t", b"\n", b";", b"&", b"|"})
 _BLANKS = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BLANKS_IN_A_LINE = re.compile(rb"(?:[ \t]|\\\n)*")
-_HARMLESS_REDIRECT = re.compile(rb"[0-9]?>&[0-9]|(?:[0-9]?(?:>>?|<|>\|)|&>>?)[ \t]*/dev/null")
+_HARMLESS_REDIRECT = re.compile(rb"[0-9]?>&[0-9]|[0-9]?[<>]&-|(?:[0-9]?(?:>>?|<|>\|)|&>>?)[ \t]*/dev/null")
 _LOST_WORD = re.compile(rb"[ \t]+-[ \t]*")  # the parser has no node for a lone `-` before a heredoc
 _READS = re.compile(rb"[0-9]*<(?![>&])")
 _PLAIN = re.compile(rb"[A-Za-z0-9_@%+:,./=^-]+")
@@ -218,7 +218,9 @@ class _Reading:
         expanded: dict[int, Node] = {}
         for part in parts:
             raw = self.data[part.start_byte : part.end_byte]
-            word = _word(raw)
+            # In `{name}>file` it is no word, but a variable for the descriptor.
+            described = raw.startswith(b"{") and self.data[part.end_byte : part.end_byte + 1] in (b"<", b">")
+            word = None if described else _word(raw)
             if word is None:
                 self.doubt(_why_not_plain(raw))
                 expanded[len(words)] = part
@@ -251,8 +253,9 @@ class _Reading:
         return []
 
     def _redirect(self, node: Node) -> list[Node]:
-        targets = node.children_by_field_name("destination")[:1]
-        raw = self.data[node.start_byte : targets[0].end_byte if targets else node.end_byte]
+        targets = node.children_by_field_name("destination")[: 0 if _closes(node) else 1]
+        end = targets[0].end_byte if targets else max(child.end_byte for child in node.children if not child.is_named)
+        raw = self.data[node.start_byte : end]
         if _HARMLESS_REDIRECT.fullmatch(raw):
             return []
         if _READS.match(raw):
@@ -311,9 +314,14 @@ class _Reading:
 def _words_after(redirect: Node) -> list[Node]:
     """Return the words after a redirect's target: the parser counts them to the redirect, bash to the command."""
     if redirect.type == "file_redirect":
-        return redirect.children_by_field_name("destination")[1:]
+        return redirect.children_by_field_name("destination")[0 if _closes(redirect) else 1 :]
     nested = [word for child in redirect.named_children if child.type in _REDIRECTS for word in _words_after(child)]
     return [*nested, *redirect.children_by_field_name("argument")]
+
+
+def _closes(redirect: Node) -> bool:
+    """Whether it closes a descriptor, as `2>&-` does, and has no target."""
+    return any(child.type.endswith("&-") for child in redirect.children)
 
 
 def _separates(gap: bytes, *, one_line: bool, needed: bool) -> bool:

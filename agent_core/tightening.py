@@ -34,7 +34,9 @@ _MOST_WORDS = 200
 _REDEFINING = frozenset({"alias", "enable", "hash"})
 _FED = frozenset({"parallel", "xargs"})
 _RUNNING_OPTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
-_TOKEN = re.compile(r"[\w@%+:,./-]+")
+_TOKEN = re.compile(r"[\w@%+.-]+")
+_ESCAPE = re.compile(r"\\[abefnrtv]")
+_ASSIGNS = re.compile(r"(?:^| )\w+\+?=")
 _EXPANDED = re.compile(r"[$`{*?\\]")
 
 
@@ -77,7 +79,7 @@ class Tightening:
         The operands may come later in the text: it may be a copy of the program that they are given to.
         """
         handed = list(_handed_texts(analysis))
-        tokens = [_TOKEN.findall(text) for _, text in handed]
+        tokens = [_tokens(text) for _, text in handed]
         first: dict[str, tuple[int, int]] = {}
         for piece, (program, _) in enumerate(handed):
             for at, token in enumerate(tokens[piece] if program else ()):
@@ -86,9 +88,7 @@ class Tightening:
             program, text = handed[piece]
             for rule in self._by_program.get(named, ()):
                 after = chain(tokens[piece][at + 1 :], *tokens[piece + 1 :])
-                if _EXPANDED.search(text) or all(
-                    any(word in ("*", token) for token in after) for word in rule.operands
-                ):
+                if _EXPANDED.search(text) or all(token in after for word in rule.operands for token in _tokens(word)):
                     yield program, rule
 
     def _candidates(self, analysis: Analysis) -> Iterator[tuple[Rule, Words]]:
@@ -141,13 +141,22 @@ def _handed_texts(analysis: Analysis) -> Iterator[tuple[str, str]]:
 
     That is "" for one that only reads, unless another may be fed by it.
     """
-    runs = [bool(simple.expanded) or not only_reads(simple.argv) for simple in analysis.commands]
+    runs = [
+        bool(simple.expanded) or not only_reads(simple.argv) or bool(_ASSIGNS.search(simple.around))
+        for simple in analysis.commands
+    ]
     running = [simple.argv[0] for simple, itself in zip(analysis.commands, runs, strict=True) if itself]
     fed = next((program for program in running if known_name(program) in INTERPRETERS | WRAPPERS), "")
     for simple, itself in zip(analysis.commands, runs, strict=True):
         yield simple.argv[0] if itself else fed, " ".join((*simple.argv[1:], simple.around))
     if running:
         yield fed or running[0], " ".join(analysis.bodies)
+
+
+def _tokens(text: str) -> list[str]:
+    """Return the words in a text of any language, with those that are glued to an option or an escaped sign."""
+    tokens = [part for token in _TOKEN.findall(text) for part in ((token, token[2:]) if token[0] == "-" else (token,))]
+    return tokens + _TOKEN.findall(_ESCAPE.sub(" ", text)) if "\\" in text else tokens
 
 
 def _inner_analyses(simple: SimpleCommand, depth: int) -> Iterator[Analysis]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent_core.policy import Mode, Policy
@@ -25,11 +27,19 @@ def lines(text: str, *more: str) -> list[str]:
     return [*text.strip().splitlines(), *more]
 
 
+# One command a line; of a heredoc the line ends are written `\n`.
+SPELLINGS = [
+    line.replace(r"\n", "\n") if "Z" in line else line
+    for line in (Path(__file__).parent / "spellings.txt").read_text().splitlines()
+]
 SEEN = lines(
     r"""
 git 2>/dev/null push
 git <<< x push
 >log git push
+git<&- push
+git 2>&- push
+git {x}>f push
 git -c user.name=x push
 GIT push
 uv run git push
@@ -64,6 +74,7 @@ echo push | xargs git
 echo push | xargs -I% git %
 parallel git ::: push
 find . -exec git {} \;
+find . -exec sh -c '"$0" push' git \;
 """)
 
 ALIASED = lines("""
@@ -114,6 +125,12 @@ make GIT='git push' all
 EDITOR='git push' git commit
 python3 -c "import os; os.system('git push')"
 perl -e 'exec "git", "push"'
+sed 's/x/git push/e' file
+make -f /dev/stdin <<< $'all:\n\tgit push'
+socat - EXEC:'git push'
+GIT_PAGER='git push' git log
+GIT_EXTERNAL_DIFF='git push' git diff
+git grep -O'git push' x
 echo 'os.system("git push")' | python3
 ln -s /usr/bin/git ./g && ./g push
 cp $(which git) ./g
@@ -158,6 +175,11 @@ rm -rf build
 @pytest.mark.parametrize("command", SEEN)
 def test_what_is_seen_is_denied(command: str) -> None:
     assert judged(command).decision == "deny"
+
+
+@pytest.mark.parametrize("command", SPELLINGS)
+def test_no_spelling_runs_by_itself(command: str) -> None:
+    assert judged(command).decision in ("deny", "ask")
 
 
 @pytest.mark.parametrize("command", EXPANDED + ALIASED)
