@@ -7,6 +7,7 @@ codes are those of `exits`.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from editors.terminal.exits import exit_table
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_what_is_closed()
     if given[:1] == ["serve"]:
         from server.__main__ import main as serve
 
@@ -25,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from server.lifecycle import leave
 
         leave(ended)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options = _parser().parse_args(given)
         from editors.terminal.dispatch import dispatch
@@ -32,6 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return dispatch(options)
     finally:
         _let_go_of_output()
+
+
+def _open_what_is_closed() -> None:
+    """Let no file take the place of a closed standard stream: input is empty, output fails, messages go nowhere."""
+    for number, (name, way) in enumerate((("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, way)
+            os.dup2(opened, number)
+            if opened != number:
+                os.close(opened)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _let_go_of_output() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal, TextIO
 
 from editors.terminal.text import seconds
-from editors.terminal.turn import Analyze, OutputLost
+from editors.terminal.turn import Analyze, writing
 from editors.terminal.view import Line
 from server.protocol import Call, Decision
 
@@ -35,11 +35,9 @@ class HeadlessFace:
         """Print lines at once, so that a log can be followed."""
         if not lines:
             return
-        try:
+        with writing():
             self._out.write("".join(f"{line.gutter}{line.text}".rstrip() + "\n" for line in lines))
             self._out.flush()
-        except OSError as fault:
-            raise OutputLost(fault) from fault
 
     def doing(self, activity: str, tail: Line | None) -> None:
         """Remember what goes on, for the heartbeat."""

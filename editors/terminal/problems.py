@@ -35,8 +35,9 @@ def problem_of(fault: RequestFailed | ServerGone | ConnectionLost | OutputLost |
     if isinstance(fault, OutputLost):
         return Problem(str(fault), Exit.UNREAD)
     if isinstance(fault, OSError):
-        told = f"{fault.filename} cannot be used: {fault.strerror}." if fault.filename else str(fault)
-        return Problem(escape(told), Exit.USAGE)
+        if not fault.filename:  # files are opened by name, all else is output
+            return problem_of(OutputLost(fault))
+        return Problem(escape(f"{fault.filename} cannot be used: {fault.strerror}."), Exit.USAGE)
     return Problem(escape(str(fault)) + "\n  `handrail doctor` checks what it needs.", Exit.SERVER)
 
 

@@ -61,6 +61,13 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def _shows_all(encoding: str) -> bool:
+    try:
+        return bool("\u28ff\U0001f6e0".encode(encoding))
+    except UnicodeEncodeError:
+        return False
+
+
 @contextlib.asynccontextmanager
 async def server(
     *, environment: Mapping[str, str] | None = None, settings: Settings | None = None, show_log: bool = False
@@ -92,13 +99,23 @@ async def run(task: Task, *, environment: Mapping[str, str] | None = None) -> Ex
             "--on-ask deny, --on-ask fail or --on-ask approve.",
             Exit.USAGE,
         )
+    if task.on_ask is None and not _shows_all(sys.stdout.encoding):
+        raise Problem(
+            f"The encoding {sys.stdout.encoding} of this terminal cannot show every command. "
+            "Set LANG=C.UTF-8 and use a terminal that takes UTF-8.",
+            Exit.USAGE,
+        )
     face = _face(task)
     async with _attended(face) as pulse, server(environment=environment, show_log=task.show_log) as client:
         client.depend_on(pulse)
         client.on_message = lambda text: face.show([Line("! ", inline(text), "warning", "warning")])
         snapshot = await _opened(client, task)
         face.analyze = _analyze_by(client, snapshot.session_id)
-        return await _follow(Turn(client, face, snapshot), face, task, snapshot)
+        try:
+            return await _follow(Turn(client, face, snapshot), face, task, snapshot)
+        except OutputLost as lost:
+            told = f"{lost} The session was left.\n  {_way_back(task, snapshot).text}"
+            raise Problem(told, Exit.UNREAD) from lost
 
 
 async def _opened(client: Client, task: Task) -> Snapshot:
@@ -144,7 +161,8 @@ async def _attended(face: Face) -> AsyncIterator[asyncio.Task[None]]:
         yield pulse
     finally:
         pulse.cancel()
-        face.rest()
+        with contextlib.suppress(OutputLost):  # whatever ended it is told
+            face.rest()
 
 
 async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exit:
@@ -167,9 +185,6 @@ async def _follow(turn: Turn, face: Face, task: Task, snapshot: Snapshot) -> Exi
         face.rest()
         _show_way_back(face, task, snapshot, "the server ended")
         raise
-    except OutputLost as lost:
-        told = f"{lost} The session was left.\n  {_way_back(task, snapshot).text}"
-        raise Problem(told, Exit.UNREAD) from lost
     except Left:
         face.rest()
         _show_way_back(face, task, snapshot, "left at once")

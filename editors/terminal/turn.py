@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
 from editors.terminal.client import Client, RequestFailed
@@ -65,6 +65,15 @@ class OutputLost(Exception):
 
     def __init__(self, fault: OSError) -> None:
         super().__init__(f"The output cannot be written: {fault.strerror or fault}.")
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Tell a failure to write as `OutputLost`."""
+    try:
+        yield
+    except OSError as fault:
+        raise OutputLost(fault) from fault
 
 
 class Turn:

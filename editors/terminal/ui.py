@@ -7,6 +7,8 @@ whole, with its facts and warnings, is not approved before it was shown so (AP-2
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -21,13 +23,14 @@ from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
 from editors.terminal.layout import STYLES, pages_of, rows_of, unseen_rows
 from editors.terminal.text import count, inline
-from editors.terminal.turn import Analyze, CancelTurn, OutputLost, Undecided
+from editors.terminal.turn import Analyze, CancelTurn, Undecided, writing
 from editors.terminal.view import BLANK, Line, command_lines, detail_lines, judged, warning_lines
 from server.protocol import Call, Decision
 
 _HINT = "yes · edit · no [reason] · always · stop · ?"
 _UNSEEN_HINT = "view · edit · no [reason] · stop · ?"
 _EDITED_HINT = "yes · edit · anything else goes back"
+_FRAME = 0.1  # seconds
 
 
 class _GoBack(Exception):
@@ -50,13 +53,12 @@ class TerminalFace:
         """Append lines, a very long command shortened in its middle."""
         self._print(rows_of(lines, self._console.size))
 
+    @writing()
     def _print(self, rows: Iterable[Text]) -> None:
-        try:
-            for row in rows:
-                self._console.print(row, soft_wrap=True)
-        except OSError as fault:
-            raise OutputLost(fault) from fault
+        for row in rows:
+            self._console.print(row, soft_wrap=True)
 
+    @writing()
     def doing(self, activity: str, tail: Line | None) -> None:
         """Show a spinner with what goes on, and the unfinished line above it."""
         self._now.become(activity, tail)
@@ -64,18 +66,28 @@ class TerminalFace:
             self.rest()
         elif self._live is None:
             self._echo.off()
-            self._live = Live(self._now, console=self._console, transient=True, refresh_per_second=10)
+            self._live = Live(self._now, console=self._console, transient=True, auto_refresh=False)
             self._live.start()
 
+    @writing()
     def rest(self) -> None:
         """Take the spinner away and give the terminal back."""
         live, self._live = self._live, None
+        self._echo.restore()
         if live is not None:
             live.stop()
-        self._echo.restore()
 
     async def pulse(self) -> None:
-        """Nothing to do: the spinner turns by itself."""
+        """Turn the spinner and see when the terminal is gone; runs until it is cancelled."""
+        began_on_terminal = self._console.is_terminal
+        while True:
+            await asyncio.sleep(_FRAME)
+            if self._live is None:
+                continue
+            with writing():
+                self._live.refresh()  # writes nothing where there is no terminal any more
+                if began_on_terminal and not self._console.is_terminal:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     async def ask(self, call: Call) -> Decision | None:
         """Ask until there is a decision; None if the person leaves."""
@@ -84,7 +96,8 @@ class TerminalFace:
         self._unseen.setdefault((call.call_id, call.digest), unseen_rows(lines, self._console.size))
         while True:
             try:
-                decision = await self._ask_once(call)
+                with writing():
+                    decision = await self._ask_once(call)
             except _GoBack:
                 continue
             except Undecided:

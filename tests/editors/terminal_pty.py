@@ -18,6 +18,7 @@ import termios
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO
 
 import pyte
 
@@ -29,7 +30,16 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>78]|\([AB0
 class Terminal:
     """One `handrail` command on a terminal of its own."""
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str], rows: int = 40, columns: int = 100) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str],
+        rows: int = 40,
+        columns: int = 100,
+        owned: bool = True,
+        stderr: IO[str] | None = None,
+    ) -> None:
+        """Start it. Only an `owned` terminal sends signals, as for Ctrl-C or when it is gone."""
         self._main, side = pty.openpty()
         termios.tcsetwinsize(side, (rows, columns))
         self._screen = pyte.Screen(columns, rows)
@@ -40,10 +50,10 @@ class Terminal:
             [sys.executable, "-P", "-m", "editors.terminal.cli", *arguments],
             stdin=side,
             stdout=side,
-            stderr=side,
-            env={**environment, "TERM": "xterm"},
+            stderr=stderr or side,
+            env={"TERM": "xterm", **environment},
             start_new_session=True,
-            preexec_fn=_own_terminal,  # so that Ctrl-C is a signal, as for a person
+            preexec_fn=_own_terminal if owned else None,
         )
         os.close(side)
 
@@ -79,6 +89,16 @@ class Terminal:
         self.enter(keys)
         return shown
 
+    def resize(self, rows: int, columns: int = 100) -> None:
+        """Give the window another size."""
+        self._screen.resize(rows, columns)
+        termios.tcsetwinsize(self._main, (rows, columns))  # its owner gets a signal by that
+
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        os.close(self._main)
+        self._main = -1
+
     def exit_code(self, within: float = 10.0) -> int:
         """Wait for the end and return the exit code."""
         deadline = time.monotonic() + within
@@ -111,7 +131,8 @@ class Terminal:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(5)
-        os.close(self._main)
+        if self._main >= 0:
+            os.close(self._main)
 
     def _read(self, within: float) -> bool:
         if within <= 0 or not select.select([self._main], [], [], within)[0]:

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from tests.editors.terminal_pty import environment, gone, tape
+from tests.editors.terminal_pty import Terminal, environment, gone, tape
 
 UNREAD = 141
 
@@ -80,6 +80,83 @@ def test_a_full_disk_ends_the_run_before_anything_ran(tmp_path: Path, project: P
     assert "Traceback" not in told
     assert not (project / "unseen").exists()
     assert gone(str(tmp_path / "XDG_STATE_HOME")) == []
+
+
+@pytest.mark.parametrize("owned", [True, False], ids=["with a signal", "in silence"])
+@pytest.mark.parametrize("waiting", ["question", "silent command", "talking command"])
+def test_a_terminal_that_goes_away_ends_the_run(tmp_path: Path, project: Path, waiting: str, owned: bool) -> None:
+    command = {"silent command": "sleep 30500"}.get(waiting, "until [ -e go ]; do sleep 0.02; done; seq 99")
+    *line, _, _ = run_with(tmp_path, project, command, "touch unseen")
+    with open(tmp_path / "told", "w", encoding="utf-8") as told:
+        terminal = Terminal(*line, environment=environment(tmp_path), owned=owned, stderr=told)
+    try:
+        terminal.question()
+        if waiting != "question":
+            terminal.enter("y")
+            terminal.expect("running")
+        terminal.hang_up()
+        (project / "go").touch()
+        assert terminal.process.wait(10) == UNREAD
+    finally:
+        terminal.close()
+    assert re.fullmatch(
+        r"handrail: The output cannot be written: Input/output error\. The session was left\.\n"
+        r"  go on: handrail run --resume [0-9a-f]{16}\n",
+        (tmp_path / "told").read_text(),
+    )
+    assert not (project / "unseen").exists()
+    assert gone(str(tmp_path / "XDG_STATE_HOME")) == []
+
+
+@pytest.mark.parametrize("command", ["run", "sessions", "settings"])
+def test_an_output_that_was_closed_at_the_start_is_told(tmp_path: Path, project: Path, command: str) -> None:
+    line = run_with(tmp_path, project, "touch unseen") if command == "run" else [command]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-P", "-m", "editors.terminal.cli", *line]
+    ended = subprocess.run(shell, env=environment(tmp_path), stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+    assert ended.returncode == UNREAD
+    assert ended.stderr.startswith("handrail: The output cannot be written: Bad file descriptor.")
+    assert "Traceback" not in ended.stderr
+    assert not (project / "unseen").exists()
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_what_is_not_needed_may_be_closed(tmp_path: Path, project: Path, closed: str) -> None:
+    line = run_with(tmp_path, project, "touch seen")
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-P", "-m", "editors.terminal.cli", *line]
+    ended = subprocess.run(shell, env=environment(tmp_path), capture_output=True, text=True, timeout=20, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (project / "seen").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_output_of_few_signs_shows_the_others_by_their_numbers(tmp_path: Path, project: Path, encoding: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "editors.terminal.cli", *run_with(tmp_path, project, "echo é日")],
+        env={**environment(tmp_path), "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert "é".encode(encoding, "backslashreplace") + b"\\u65e5" in ended.stdout
+
+
+def test_a_terminal_of_few_signs_is_refused(tmp_path: Path, project: Path) -> None:
+    """What it could not show, nobody can approve."""
+    *line, _, _ = run_with(tmp_path, project, "touch unseen")
+    terminal = Terminal(*line, environment={**environment(tmp_path), "PYTHONIOENCODING": "latin-1"})
+    try:
+        terminal.expect("The encoding latin-1 of this terminal", "Set LANG=C.UTF-8")
+        assert terminal.exit_code() == 2
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("arguments", [["settings"], ["sessions"], ["doctor"]])
+def test_a_full_disk_is_told_by_other_commands(tmp_path: Path, arguments: list[str]) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        _, told = start(tmp_path, *arguments, stdout=full).communicate(timeout=20)
+    assert told == "handrail: The output cannot be written: No space left on device.\n"
 
 
 def test_what_was_left_goes_on(tmp_path: Path, project: Path) -> None:
