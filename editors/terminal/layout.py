@@ -6,6 +6,8 @@ question below it count, so that all of it is on the screen at once, or `unseen_
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
 from unicodedata import east_asian_width
@@ -32,6 +34,15 @@ STYLES: dict[Style, str] = {
 _LONGEST_QUESTION = 64  # cells, with an answer
 _FEWEST_ROWS = 3  # of a command: the first, the notice, the last
 _PART_AT_FIRST = 0.6
+
+
+def size_of(console: Console) -> ConsoleDimensions:
+    """Return the terminal's present size, also of a dumb one, which rich takes to be of 25 rows."""
+    if console.is_dumb_terminal:
+        with contextlib.suppress(OSError):
+            columns, rows = os.get_terminal_size(console.file.fileno())
+            return ConsoleDimensions(columns or 80, rows or 25)
+    return console.size
 
 
 def rows_of(lines: Iterable[Line], screen: ConsoleDimensions) -> list[Text]:

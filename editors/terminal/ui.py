@@ -21,7 +21,7 @@ from rich.text import Text
 from editors.terminal.answers import HELP, read_answer
 from editors.terminal.asking import Asker, Echo
 from editors.terminal.client import RequestFailed
-from editors.terminal.layout import STYLES, pages_of, rows_of, unseen_rows
+from editors.terminal.layout import STYLES, pages_of, rows_of, size_of, unseen_rows
 from editors.terminal.text import count, inline
 from editors.terminal.turn import Analyze, CancelTurn, Undecided, writing
 from editors.terminal.view import BLANK, Line, command_lines, detail_lines, judged, warning_lines
@@ -47,11 +47,12 @@ class TerminalFace:
         self._echo = Echo()
         self._now = _Now()
         self._live: Live | None = None
-        self._unseen: dict[tuple[str, str], int] = {}  # rows that were not on the screen when a call was shown
+        self._unseen: dict[tuple[str, str], int] = {}  # rows of a call that were not on the screen with its question
+        self._viewed: set[tuple[str, str]] = set()
 
     def show(self, lines: Sequence[Line]) -> None:
         """Append lines, a very long command shortened in its middle."""
-        self._print(rows_of(lines, self._console.size))
+        self._print(rows_of(lines, size_of(self._console)))
 
     @writing()
     def _print(self, rows: Iterable[Text]) -> None:
@@ -92,8 +93,6 @@ class TerminalFace:
     async def ask(self, call: Call) -> Decision | None:
         """Ask until there is a decision; None if the person leaves."""
         self.rest()
-        lines = [*command_lines(call.display), *detail_lines(call)]
-        self._unseen.setdefault((call.call_id, call.digest), unseen_rows(lines, self._console.size))
         while True:
             try:
                 with writing():
@@ -106,10 +105,10 @@ class TerminalFace:
                 return decision
 
     async def _ask_once(self, call: Call) -> Decision | None:
-        unseen = self._unseen[call.call_id, call.digest]
-        hint = _UNSEEN_HINT if unseen else _HINT
+        hint = _UNSEEN_HINT if self._unseen_of(call) else _HINT
         typed = await self._asker.line("  Run it?  ", hint=hint, interrupt=CancelTurn, end=Undecided)
         answer = read_answer(typed)
+        unseen = self._unseen_of(call)  # the window may have another size now
         if unseen and answer.kind in ("approve", "remember"):
             told = f"{count(unseen, 'row')} of this did not fit on the screen; v shows all of it, then you can approve"
             self.show([Line("  ! ", told, "warning", "warning")])
@@ -129,12 +128,21 @@ class TerminalFace:
                 return await self._remembered(call)
             case "view":
                 await self._whole([BLANK, *command_lines(call.display), *detail_lines(call)])
-                self._unseen[call.call_id, call.digest] = 0
+                self._viewed.add((call.call_id, call.digest))
             case "help":
                 self.show([Line("    ", f"{key:<8}{meaning}", "quiet") for key, meaning in HELP])
             case "unclear" if typed.strip():
                 self.show([Line("    ", "not understood, nothing was decided; ? tells what there is", "quiet")])
         return None
+
+    def _unseen_of(self, call: Call) -> int:
+        """Return how many rows have not been on the screen, at the smallest size since the first question."""
+        shown = call.call_id, call.digest
+        if shown in self._viewed:
+            return 0
+        lines = [*command_lines(call.display), *detail_lines(call)]
+        self._unseen[shown] = max(self._unseen.get(shown, 0), unseen_rows(lines, size_of(self._console)))
+        return self._unseen[shown]
 
     async def _reason(self) -> str:
         hint = "told to the model; Enter: no reason"
@@ -197,7 +205,7 @@ class TerminalFace:
 
     async def _whole(self, lines: Sequence[Line]) -> None:
         """Show all of a command, stopping at each screenful; go back if the person leaves before the end."""
-        first, *others = pages_of(lines, self._console.size)
+        first, *others = pages_of(lines, size_of(self._console))
         self._print(first)
         for at, page in enumerate(others):
             await self._further(sum(map(len, others[at:])))

@@ -24,6 +24,7 @@ import pyte
 
 ROOT = Path(__file__).parents[2]
 CTRL_C, CTRL_D = "\x03", "\x04"
+_QUESTION_ENDS = b"\x1b[?2004l"  # the end of bracketed paste
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>78]|\([AB0])")
 
 
@@ -44,6 +45,7 @@ class Terminal:
         termios.tcsetwinsize(side, (rows, columns))
         self._screen = pyte.Screen(columns, rows)
         self._screen_input = pyte.ByteStream(self._screen)
+        self._raw = b""
         self._shown = ""
         self._read_to = 0
         self.process = subprocess.Popen(
@@ -79,9 +81,9 @@ class Terminal:
 
     def enter(self, keys: str) -> None:
         """Answer the question at the cursor with `keys` and Enter, and wait until it is gone."""
-        asked = self._line
+        ended = self._raw.count(_QUESTION_ENDS)  # the next one may look the same
         self.type(keys + "\r")
-        self._until(lambda: self._line != asked)
+        self._until(lambda: self._raw.count(_QUESTION_ENDS) > ended)
 
     def answer(self, keys: str) -> str:
         """Wait for the question, answer it, and return what was shown before it."""
@@ -90,8 +92,10 @@ class Terminal:
         return shown
 
     def resize(self, rows: int, columns: int = 100) -> None:
-        """Give the window another size."""
+        """Give the window another size; a smaller one loses its first rows."""
+        lost = max(0, self._screen.lines - rows)
         self._screen.resize(rows, columns)
+        self._screen.cursor.y = max(0, self._screen.cursor.y - lost)
         termios.tcsetwinsize(self._main, (rows, columns))  # its owner gets a signal by that
 
     def hang_up(self) -> None:
@@ -141,6 +145,7 @@ class Terminal:
             data = os.read(self._main, 65536)
         except OSError:  # the last process closed the terminal
             return False
+        self._raw += data
         self._screen_input.feed(data)
         self._shown = _SEQUENCE.sub("", self._shown + data.decode("utf-8", "replace").replace("\r\n", "\n"))
         return bool(data)

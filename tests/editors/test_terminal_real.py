@@ -270,3 +270,42 @@ def test_one_answer_approves_only_what_is_on_the_screen(tmp_path: Path, project:
         terminal.close()
     assert approved[0]
     assert not approved[-1]
+
+
+@pytest.mark.parametrize(("term", "rows"), [("xterm", 12), ("xterm", 5), ("dumb", 12), ("unknown", 12)])
+def test_a_small_terminal_of_any_kind_approves_only_what_it_shows(
+    tmp_path: Path, project: Path, term: str, rows: int
+) -> None:
+    """AP-29."""
+    command = "\n".join(f": row {at}" for at in range(rows)) + "\ntouch ran"
+    the_tape = tape(tmp_path / "tape.json", ("", [command]), ("done", []))
+    terminal = Terminal(*run_with(the_tape, project), environment={**environment(tmp_path), "TERM": term}, rows=rows)
+    try:
+        terminal.question()
+        terminal.enter("y")
+        terminal.expect("did not fit on the screen; v shows all of it", "exit 0")
+        assert not (project / "ran").exists()
+    finally:
+        terminal.close()
+
+
+def test_a_terminal_that_is_made_smaller_approves_only_what_it_shows(tmp_path: Path, project: Path) -> None:
+    """AP-29: the question stands while the window changes; after `v` the size that was seen counts."""
+    command = "\n".join(f": row {at}" for at in range(12)) + "\ntouch ran"
+    the_tape = tape(tmp_path / "tape.json", ("", [command]), ("done", []))
+    terminal = Terminal(*run_with(the_tape, project), environment=environment(tmp_path), rows=24)
+    try:
+        terminal.question("stop · ? >")
+        terminal.resize(10)
+        terminal.enter("y")
+        terminal.expect("did not fit on the screen; v shows all of it", "exit 0")
+        assert not (project / "ran").exists()
+        terminal.answer("v")
+        while terminal.question("? >", "goes back >").endswith("goes back >"):
+            terminal.enter("")
+        terminal.resize(8)
+        terminal.enter("y")
+        terminal.expect("exit 0")
+        assert (project / "ran").exists()
+    finally:
+        terminal.close()
