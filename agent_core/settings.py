@@ -8,7 +8,7 @@ code and camelCase to people, on the wire and in files; a file may write them ei
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from agent_core.errors import SettingsError
 from agent_core.regular_files import read_regular, why_unread
 from agent_core.types import Limits
+from agent_core.wrong_values import place_of, wrong_values
 
 WORKSPACE_FILE = ".handrail.toml"
 _MOST_BYTES = 1 << 20
@@ -150,7 +151,7 @@ def build(values: Mapping[str, Any], source: str) -> Settings:
     try:
         return Settings.model_validate(dict(values))
     except ValidationError as error:
-        raise SettingsError(f"{source}: {'; '.join(_problem(each) for each in error.errors())}.") from None
+        raise SettingsError(f"{source}: {'; '.join(_problems(error))}.") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -202,15 +203,20 @@ _NAMES: dict[str, type[BaseModel]] = {
     "limits": LimitSettings,
     "command": CommandSettings,
     "templates": TemplateSettings,
+    "rules": RuleSettings,
 }
 _OWN_NAMES = {to_camel(name): name for model in _NAMES.values() for name in model.model_fields}
 
 
-def _problem(error: Any) -> str:
-    place = [str(each) for each in error["loc"]]
-    if error["type"] != "extra_forbidden":
-        return f"`{'.'.join(place)}`: {error['msg'].removeprefix('Value error, ')}"
-    names = [to_camel(name) for name in _NAMES.get(place[0] if len(place) > 1 else "", Settings).model_fields]
-    near = get_close_matches(to_camel(place[-1]), names, n=1, cutoff=0.6)
+def _problems(error: ValidationError) -> Iterator[str]:
+    unknown = {place_of(each) for each in error.errors() if each["type"] == "extra_forbidden"}
+    for place, why in wrong_values(error):
+        yield _unknown(place) if place in unknown else f"`{place}`: {why}"
+
+
+def _unknown(place: str) -> str:
+    group, _, name = place.rpartition(".")
+    names = [to_camel(each) for each in _NAMES.get(group.partition(".")[0], Settings).model_fields]
+    near = get_close_matches(to_camel(name), names, n=1, cutoff=0.6)
     hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
-    return f"there is no setting `{'.'.join(place)}`; {hint}"
+    return f"there is no setting `{place}`; {hint}"

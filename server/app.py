@@ -20,7 +20,7 @@ from server.documents import Documents
 from server.lifecycle import WireServer
 from server.progress import Progresses
 from server.tracing import ClientLog
-from server.wire import WireError
+from server.wire import WireError, problems_in
 
 if TYPE_CHECKING:
     from agent_core.session import Session
@@ -151,10 +151,7 @@ def _defaults(options: Any) -> wire.Settings | None:
     try:
         return wire.Settings.model_validate(_plain(options))
     except ValidationError as error:
-        problems = [
-            wire.Problem(field=".".join(str(part) for part in each["loc"]), problem=each["msg"])
-            for each in error.errors()
-        ]
+        problems = problems_in(error)
         told = "; ".join(f"{each.field}: {each.problem}" if each.field else each.problem for each in problems)
         raise WireError(
             wire.ErrorCode.SETTINGS_REFUSED,

@@ -8,13 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from pydantic import ValidationError
+
 from agent_core.errors import SettingsError
 from agent_core.redaction import Masker
 from agent_core.settings import Settings
 from agent_core.stored_settings import to_stored
+from agent_core.wrong_values import wrong_values
 from server.convert import settings_of
 from server.protocol import Settings as WireSettings
 from server.registry import layered_settings
+
+
+def refused(error: ValidationError) -> str:
+    """Return which values are wrong, and why."""
+    return "; ".join(f"{place}: {why}" if place else why for place, why in wrong_values(error))
 
 
 def schema() -> str:

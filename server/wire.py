@@ -349,13 +349,9 @@ class WireProtocol(LanguageServerProtocol):
 
 def problems_in(error: ValidationError) -> list[Problem]:
     """Tell what is wrong with which member, without telling its value."""
-    return [
-        Problem(
-            field=".".join(str(part) for part in fault["loc"]),
-            problem=fault["msg"].removeprefix("Value error, "),
-        )
-        for fault in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
+    from agent_core.wrong_values import wrong_values  # nothing of the core before it is needed
+
+    return [Problem(field=place, problem=why) for place, why in wrong_values(error)]
 
 
 def _ours(method: str, params: Any) -> Wire:

@@ -105,12 +105,9 @@ def _settings(options: argparse.Namespace) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as fault:
-        first = fault.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
-        told = first["msg"].removeprefix("Value error, ")
-        raise Problem(
-            f"{name + ': ' if name else ''}{told}\n  `handrail settings` lists all of them.", Exit.USAGE
-        ) from None
+        from server.settings_text import refused  # it imports much
+
+        raise Problem(f"{refused(fault)}\n  `handrail settings` lists all of them.", Exit.USAGE) from None
 
 
 def _put(values: dict[str, Any], given: str) -> None:
