@@ -187,7 +187,7 @@ class Journal:
 
     def _unusable(self, error: OSError) -> JournalError:
         return JournalError(
-            f"The state folder {self.folder} cannot be used: {error}. "
+            f"The state folder {self.folder} cannot be used: {error.strerror or error}. "
             "Free space, or make the folder writable, or set HANDRAIL_STATE_DIR to another one.",
         )
 

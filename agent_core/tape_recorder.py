@@ -91,7 +91,7 @@ class Recorder:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
         except OSError as error:
-            raise SettingsError(f"The tape {self.path} cannot be written: {error}. Check `record`.") from error
+            raise SettingsError(f"The tape {self.path} cannot be written: {error.strerror}. Check `record`.") from error
 
     def _append(self, frame: str) -> None:
         comma = "," if self._frames else ""

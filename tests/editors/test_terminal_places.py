@@ -90,12 +90,22 @@ def test_doctor_tries_to_write_the_record(tmp_path: Path) -> None:
     assert "Free space, make the folder writable, or set HANDRAIL_STATE_DIR to another one." in told
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "in no folder"])
 def test_a_recording_goes_to_a_file_alone(tmp_path: Path, kind: str) -> None:
-    place = tmp_path / "place"
-    place.mkdir() if kind == "folder" else os.mkfifo(place)
+    place = tmp_path / "place" / "tape" if kind == "in no folder" else tmp_path / "place"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
     arguments = ["run", "do it", "--model", "openai/m", "--set", "apiBase=http://127.0.0.1:9/v1", "--on-ask", "deny"]
     ended = handrail(tmp_path, *arguments, "--record", str(place), HANDRAIL_OFFLINE="0", OPENAI_API_KEY="x")
     assert ended.returncode == 2
     assert str(place) in ended.stderr
-    assert "file" in ended.stderr
+    assert "`record`" in ended.stderr
+    assert "Errno" not in ended.stderr
+
+
+def test_a_state_folder_that_is_none_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    ended = handrail(tmp_path, "sessions", HANDRAIL_STATE_DIR=str(tmp_path / "taken"))
+    assert ended.stderr.startswith(f"handrail: The state folder {tmp_path}/taken cannot be used: File exists. Free")
